@@ -99,7 +99,8 @@ class Item:
         there = {
             name: found for name, found in paths.items() if all((path / manifest.NAME).is_file() for path in found)
         }
-        return Options(there, work / "out" / self.folder, self.budget, self.seeds, self.changes)
+        out = work / "out" / self.folder
+        return Options(data=there, out=out, budget=self.budget, seeds=self.seeds, changes=self.changes)
 
     def waits_for_data(self, work: Path) -> bool:
         return set(STUDIES[self.study].data) > set(self.options(work).data)

@@ -50,19 +50,3 @@ def test_a_failed_run_is_exit_code_1(training_store: str, tmp_path: Path, capsys
     given = ["--only", "hardnet-plain-seed0", "--set", "lr=1e30", "--device", "cpu"]
     assert main(["study", "toy", *arguments, *given]) == 1
     assert "failed" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["study", "sec-patch", "--out", "o"], "did you mean sec-patches"),
-        (["study", "sec-patches"], "--out"),
-        (["study", "sec-patches", "--out", "o", "--data", "train"], "--data is written NAME=PATH"),
-        (["study", "sec-patches", "--out", "o", "--budget", "-1"], "--budget is -1"),
-    ],
-)
-def test_wrong_use_is_one_sentence(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(arguments) == 2
-    captured = capsys.readouterr()
-    assert message in captured.err
-    assert captured.err.count("\n") == 1

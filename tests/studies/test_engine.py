@@ -11,7 +11,7 @@ import pytest
 
 from patchprint.common.errors import UserError
 from patchprint.networks import weights
-from patchprint.studies import Column, Curves, Functions, Measure, Options, run_study
+from patchprint.studies import Curves, Measure, run_study
 from patchprint.studies._engine import do_run
 from patchprint.studies._plan import plan
 from patchprint.training import loop
@@ -119,18 +119,6 @@ def test_only_studies_can_be_reused(training_store: str, tmp_path: Path) -> None
     given = options(tmp_path / "toy", training_store, reuse=(tmp_path / "other.json",))
     with pytest.raises(UserError, match="not the JSON file of a study"):
         run_study("toy", small(), given)
-
-
-def test_a_budget_is_recorded_and_destroys_nothing(training_store: str, tmp_path: Path, steps: list[str]) -> None:
-    run_study("toy", small(), options(tmp_path / "toy", training_store, seeds=(0,)))
-    steps.clear()
-    longer = run_study("toy", small(), options(tmp_path / "toy", training_store, seeds=(0,), budget=1.25))
-    assert len(steps) == 2 * 15
-    assert longer.result["settings"]["budget"] == 1.25
-    assert "scaled by 1.25" in longer.table
-    steps.clear()
-    run_study("toy", small(), options(tmp_path / "toy", training_store, seeds=(0,)))
-    assert steps == []
 
 
 def test_an_interrupted_run_goes_on_from_its_checkpoint(
@@ -244,22 +232,6 @@ def test_a_run_whose_start_failed_is_not_begun(
     assert "* failed: hardnet-sec-seed0: hardnet-plain-seed0, which it starts from, failed" in report.table
 
 
-def test_a_study_without_runs_is_its_drawing(tmp_path: Path) -> None:
-    figure = Functions("x", "y", 0.0, 1.0, {"twice": lambda x: 2 * x})
-    study = toy_study(data={}, cases=(), measures={}, columns=(), baseline=None, figures=(figure,), notes="All of it.")
-    report = run_study("toy", study, Options(data={}, out=tmp_path / "toy"))
-    assert report.table == "# toy: a toy\n\nAll of it.\n"
-    assert "twice" in (tmp_path / "toy" / "toy.svg").read_text(encoding="utf-8")
-
-
-def test_the_outcome_of_training_is_kept(training_store: str, tmp_path: Path) -> None:
-    study = small(seeds=(0,), columns=(*toy_study().columns, Column("judged", "outcome.measured.fpr95")))
-    report = run_study("toy", study, options(tmp_path / "toy", training_store, only="*-plain-*"))
-    row = report.result["scores"]["rows"][0]
-    assert row["columns"]["judged"]["mean"] == row["runs"][0]["outcome"]["measured"]["fpr95"]
-    assert "last" not in row["runs"][0]["outcome"]
-
-
 def test_the_measured_weights_are_those_that_the_study_names(training_store: str, tmp_path: Path) -> None:
     for chosen in ("best", "last"):
         given = options(tmp_path / chosen, training_store, changes={"validate_every": 1})
@@ -267,15 +239,6 @@ def test_the_measured_weights_are_those_that_the_study_names(training_store: str
         assert do_run(run) == ""
         measured = json.loads(run.result.read_text(encoding="utf-8"))
         assert measured["sha256"] == weights.load_network(run.folder / f"{chosen}.safetensors").info.sha256
-
-
-def test_weights_are_measured_in_float32_unless_asked_otherwise(training_store: str, tmp_path: Path) -> None:
-    engines = {}
-    for name, asked in (("float32", {}), ("bfloat16", {"engine": "bfloat16"})):
-        run = plan(toy_study(), options(tmp_path / name, training_store, **asked))["hynet-plain-seed0"]
-        assert do_run(run) == ""
-        engines[run.checksum] = json.loads(run.result.read_text(encoding="utf-8"))["measured"]["test"]["engine"]
-    assert list(engines.values()) == ["float32", "bfloat16"]
 
 
 def test_a_wrong_measure_is_one_sentence(training_store: str, tmp_path: Path) -> None:

@@ -46,26 +46,6 @@ def test_flags_reach_the_study(
     assert result["scores"]["rows"][2]["runs"][0]["error"] == "not run"
 
 
-@pytest.mark.usefixtures("toy")
-def test_a_failed_run_is_exit_code_1(training_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = ["toy", "--data", f"train={training_store}", f"test={training_store}", "--out", str(tmp_path / "o")]
-    assert called(monkeypatch, *arguments, "--only", "hardnet-plain-seed0", "--set", "lr=1e30", "--device", "cpu") == 1
-
-
-@pytest.mark.usefixtures("toy")
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [("tyo", "there is no study 'tyo'; did you mean toy?"), ("toy", "the study needs --data train=PATH")],
-)
-def test_wrong_use_is_one_sentence(
-    words: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert called(monkeypatch, words, "--out", str(tmp_path / "o")) == 2
-    captured = capsys.readouterr()
-    assert message in captured.err and captured.err.count("\n") == 1
-    assert not (tmp_path / "o").exists()
-
-
 @pytest.mark.slow
 def test_it_needs_no_tyro(tmp_path: Path) -> None:
     (tmp_path / "tyro.py").write_text("raise ImportError('there is no tyro here')\n")

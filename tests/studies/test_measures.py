@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -44,10 +43,6 @@ def found(probe: str, model: Model, store: Path, **settings: Any) -> dict[str, A
     return benchmark.evaluate(Run(benchmark, chosen, model, (store,)), chosen)
 
 
-def area(curve: dict[str, list[float]]) -> float:
-    return float(np.trapezoid(curve["y"], curve["x"]))
-
-
 def test_signs_have_their_means(store: Path) -> None:
     scores = found("values", ThreeValues(), store)
     one, minus_one, between = scores["bit_means"]["y"]
@@ -57,13 +52,6 @@ def test_signs_have_their_means(store: Path) -> None:
     assert scores["mean_bit_mean"] == pytest.approx((2 + abs(between)) / 3, rel=1e-3)
     assert scores["mean"] == pytest.approx(between / 3 / math.sqrt(3), abs=1e-4)
     assert scores["patches"] == 60
-
-
-def test_a_density_holds_all_values(store: Path) -> None:
-    density = found("values", CountingPixels(), store)["density"]
-    width = density["x"][1] - density["x"][0]
-    assert sum(density["y"]) * width == pytest.approx(1, rel=0.02)
-    assert found("values", CountingPixels(), store, patches=7)["patches"] == 7
 
 
 def test_negatives_are_the_hardest_of_their_batch(store: Path) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from patchprint.common.errors import UserError
-from patchprint.studies import Options
 from patchprint.studies._plan import FEWEST_STEPS, asked_for, plan, read_changes, read_sets
 from support.toy_studies import chained, options, toy_study
 
@@ -64,13 +63,6 @@ def test_a_folder_belongs_to_settings_and_data_and_not_to_the_machine(training_s
     assert folder(str(tmp_path / "copy")) != folder()
 
 
-def test_several_stores_are_one_set(training_store: str, tmp_path: Path) -> None:
-    shutil.copytree(training_store, tmp_path / "more")
-    data = read_sets([f"train={training_store},{tmp_path / 'more'}", f"test={training_store}"])
-    runs = plan(toy_study(), options(tmp_path, training_store, data=data))
-    assert runs["hardnet-sec-seed0"].config.data == (training_store, str(tmp_path / "more"))
-
-
 def test_a_set_is_needed_by_the_runs_that_were_asked_for(training_store: str, tmp_path: Path) -> None:
     cases = toy_study().cases
     study = toy_study(
@@ -116,11 +108,6 @@ def test_nothing_is_measured_on_what_was_learned(training_store: str, tmp_path: 
     plans = plan(toy_study(cases=(toy_study().cases[0], learned)), options(tmp_path, training_store))
     assert set(plans["hardnet-plain-seed0"].measures) == {"test"}
     assert plans["hardnet-sec-seed0"].measures == {}
-
-
-def test_a_study_may_have_nothing_to_run(tmp_path: Path) -> None:
-    study = toy_study(data={}, cases=(), measures={}, columns=(), baseline=None)
-    assert plan(study, Options(data={}, out=tmp_path)) == {}
 
 
 @pytest.mark.parametrize(

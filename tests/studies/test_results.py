@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from patchprint.studies import Column
-from patchprint.studies._results import Row, RunRecord, Summary, baseline_of, grouped, series_of, summarize
-from support.toy_studies import record, rows_of, toy_study
+from patchprint.studies._results import RunRecord, series_of
+from support.toy_studies import record
 
 RUN = record(0, fpr95=4.0, recall={"1": 0.25}, note="text", norm_variance=3.0)
 
@@ -56,52 +56,3 @@ def test_the_outcome_of_training() -> None:
     assert run.value(Column("x", "outcome.mean.fpr95", scale=100)) == 50.0
     assert run.value(Column("x", "outcome.best_step")) == 7
     assert RUN.value(Column("x", "outcome.best_step")) is None
-
-
-def test_rows_that_differ_in_one_label_are_a_group() -> None:
-    rows = rows_of(toy_study(), *[(record(0, fpr95=each), record(1, fpr95=each + 1)) for each in (1.0, 2.0, 3.0, 4.0)])
-    plain, sec = grouped(rows, ("norms",))
-    column = toy_study().columns[0]
-    assert (plain.labels, [row.case.labels["recipe"] for row in plain.rows]) == (
-        {"norms": "plain"},
-        ["hardnet", "hynet"],
-    )
-    assert plain.summary(column) == Summary(2.5, pytest.approx(0.5**0.5))
-    assert sec.summary(column).mean == 3.5
-    assert plain.published(column) is None
-    assert grouped(rows[:2], ())[0].published(column) == 9.5
-    missing = Row(rows[0].case, (record(0), record(1, fpr95=5.0)))
-    assert grouped([missing, rows[2]], ())[0].summary(column) == Summary(4.5, None)
-
-
-def test_a_run_without_scores_has_no_number() -> None:
-    assert record(0).value(Column("x", "test.fpr95")) is None
-    assert record(0, fpr95=float("nan")).value(Column("x", "test.fpr95")) is None
-
-
-def test_series_by_pattern() -> None:
-    assert RUN.series("norm/*") == {"norm/mean": ([0, 1], [1.0, 2.0]), "norm/variance": ([0, 1], [0.0, 3.0])}
-    assert RUN.series("loss/*") == {}
-
-
-def test_spread_is_the_sample_standard_deviation() -> None:
-    assert summarize([1.0, 3.0]) == Summary(2.0, pytest.approx(2**0.5))
-    assert summarize([1.0]) == Summary(1.0, None)
-    assert summarize([]) == Summary(None, None)
-
-
-def test_gains_are_paired_by_seed() -> None:
-    study = toy_study()
-    column = study.columns[0]
-    plain = Row(study.cases[0], (record(0, fpr95=5.0), record(1, fpr95=9.0)))
-    sec = Row(study.cases[1], (record(0, fpr95=4.0), record(1, fpr95=8.0)))
-    assert sec.gain(plain, column) == Summary(-1.0, 0.0)
-    one_failed = Row(study.cases[1], (record(0, error="no"), record(1, fpr95=8.5)))
-    assert one_failed.gain(plain, column) == Summary(-0.5, None)
-
-
-def test_the_baseline_differs_in_one_label() -> None:
-    rows = rows_of(toy_study(), *[(record(0, fpr95=1.0),)] * 4)
-    assert baseline_of(rows[3], rows, "norms", "plain") is rows[2]
-    assert baseline_of(rows[2], rows, "norms", "plain") is None
-    assert baseline_of(rows[3], rows[3:], "norms", "plain") is None

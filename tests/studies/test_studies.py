@@ -158,21 +158,6 @@ def published(name: str, *labels: str) -> list[float]:
     return list(case.published.values())
 
 
-def test_published_numbers_stand_in_their_rows() -> None:
-    assert len(STUDIES["metric-losses"].cases) == 2 * (5 * 3 + 1)
-    assert published("metric-losses", "cub", "triplet", "plain") == [59.85, 23.39, 53.34]
-    assert published("metric-losses", "cub", "n-pair", "SEC") == [72.24, 43.21, 66.00]
-    assert published("metric-losses", "cars", "multi-similarity", "SEC") == [73.95, 46.49, 85.73, 0.004]
-    assert published("metric-losses", "cars", "tuplet-margin", "L2 penalty") == []
-    assert published("metric-losses", "cars", "tuplet-margin", "SEC") == [72.77, 43.03, 84.20]
-    assert published("metric-losses", "cars", "triplet", "plain") == [56.66, 24.44, 60.79, 5.77]
-    assert published("metric-losses", "cars", "triplet", "L2 penalty") == [56.65, 23.95, 63.02]
-    assert published("metric-norms", "0.5", "mean") == [72.67, 44.67, 85.19, 3.20, 0.03]
-    assert published("metric-norms", "0", "none") == [67.54, 38.31, 80.17, 7.63, 2.82]
-    assert published("metric-head", "batch", "SEC") == [67.71, 35.71, 62.46, 7.01]
-    assert published("simclr", "SEC", "0.02") == [87.00]
-
-
 def test_metric_losses_have_the_papers_batches_and_weights() -> None:
     settings = {tuple(case.labels.values()): case.settings for case in STUDIES["metric-losses"].cases}
     assert settings["cars", "semihard", "SEC"] == {"loss": "semihard", "views": 3, "batch": 40, "sec": 0.5}
@@ -227,43 +212,6 @@ def test_table_1_has_the_printed_means(method: str, mean: float) -> None:
     rows = [case("sdgmnet-table1", method, learned).published for learned in ("liberty", "notredame", "yosemite")]
     assert sum(row["mean FPR95 %"] for row in rows) / 3 == pytest.approx(mean, abs=0.0085)
     assert rows[0].keys() == {"notredame FPR95 %", "yosemite FPR95 %", "mean FPR95 %"}
-
-
-def test_published_numbers_of_patches_stand_in_their_rows() -> None:
-    assert case("sdgmnet-table1", "SDGMNet", "yosemite").published["liberty FPR95 %"] == 1.41
-    assert case("sdgmnet-statistics", "liberty").published["E[theta_r], epoch 190"] == -0.343
-    assert case("sdgmnet-statistics", "notredame").published["Std[theta-], epoch 30"] == 0.0866
-    assert case("sdgmnet-statistics", "yosemite").published["E[P-], epoch 30"] == 304
-    assert case("sdgmnet-curves", "liberty").published["best"] == pytest.approx(0.55)
-    assert case("sdgmnet-ablation", "HyNet", "none", "notredame").published["mean FPR95 %"] == pytest.approx(0.925)
-    assert case("hynet-frn", "HardNet, own recipe", "BN").published == {"matching mAP": 50.56}
-    assert case("hynet-frn", "HardNet", "FRN").published == {"matching mAP": 51.89}
-    assert case("hynet-frn", "HyNet", "FRN").published_gain == {"matching mAP": 1.93}
-    assert case("hynet-components", "hybrid", "FRN", "with").published_gain == {"matching mAP": 1.93}
-    assert case("doap-binary", "DOAP-ST binary", "liberty").published["notredame FPR95 %"] == 0.96
-    assert published("doap-rome", "DOAP binary") == [95.2, 86.8]
-    assert list(case("l2net-table2", "CS L2-Net+", "train").published.values()) == pytest.approx(
-        [1.9, 0.73, 1.85, 4.48 / 3, (5.4 + 2.44 + 5.88) / 3]
-    )
-    assert list(case("hynet-norms", "with").published_gain.values()) == [0.39, 0.57, 0.21]
-    assert case("doap-transformer", "border repeated", "notredame").published["yosemite FPR95 %"] == 1.35
-    assert case("doap-mining", "DOAP-ST", "also mined").published_gain == {"matching mAP": 6.0}
-    both = case("l2net-table1", "CS L2-Net+", "notredame").published
-    assert (both["liberty FPR95 %"], both["mean FPR95 % of signs"]) == (1.71, pytest.approx((4.01 + 4.04) / 2))
-    ratios = {name: published("sdgmnet-ablation", name, "-PA", "yosemite") for name in ("&theta", "&s", "&l2", "&AF")}
-    assert ratios == {"&theta": [1.00], "&s": [0.94], "&l2": [1.02], "&AF": [0.95]}
-    column = STUDIES["sdgmnet-statistics"].column("E[P-], epoch 70")
-    assert (column.value, column.at) == ("log.loss/power_negative", 0.35)
-
-
-def test_the_ablation_has_eight_bars_and_two_lines_on_three_sets() -> None:
-    cases = STUDIES["sdgmnet-ablation"].cases
-    settings = {(c.labels["self weight"], c.labels["power"]): (c.recipe, c.settings["loss_settings"]) for c in cases}
-    assert len(cases) == 3 * 10
-    assert settings["&l2", "-PA"] == ("sdgmnet", {"self_weight": "l2", "power_adjustment": False})
-    assert settings["&AF", "+PA"] == ("sdgmnet", {"self_weight": "auto-focus", "power_adjustment": True})
-    assert settings["HardNet+FRN", "none"] == ("hardnet-frn", {})
-    assert case("sdgmnet-ablation", "&s", "+PA", "notredame").selects_on == ("liberty", "yosemite")
 
 
 def test_methods_are_compared_on_equal_terms() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from patchprint.common.table import Table
 from patchprint.studies import Study
-from patchprint.studies._results import Row, blocks, gains_table, results_table
+from patchprint.studies._results import Row, blocks, gains_table, grouped, results_table
 from support.toy_studies import COLUMNS, record, rows_of, toy_study
 
 
@@ -45,17 +45,10 @@ def test_results_have_spread_and_published_values() -> None:
 
 def test_gains_stand_beside_the_published_ones() -> None:
     study = toy_study()
-    assert lines(gains_table(study, rows_of(study, *made_up())))[2:] == [
+    assert lines(gains_table(study, grouped(rows_of(study, *made_up()))))[2:] == [
         "| hardnet | SEC | -1.50 ± 0.71 (-1.00) | +5.0 ± 0.0 |",
         "| hynet | SEC | failed | failed |",
     ]
-
-
-def test_one_seed_has_no_spread() -> None:
-    study = toy_study(seeds=(0,))
-    page = text(study, rows_of(study, *[(record(0, fpr95=4.0),)] * 4))
-    assert "±" not in page
-    assert "seed 0" in page
 
 
 def test_missing_runs_and_changed_settings_are_named() -> None:
@@ -65,11 +58,6 @@ def test_missing_runs_and_changed_settings_are_named() -> None:
     assert "\nThe steps of every run are scaled by 0.01.\n" in page
     assert "Known: nothing." in page
     assert "* failed: run-seed1: the loss became NaN\n* failed: run-seed1: no memory\n* not run: run-seed0" in page
-
-
-def test_without_baseline_there_are_no_gains() -> None:
-    study = toy_study(baseline=None)
-    assert "Gain" not in text(study, rows_of(study, *made_up()))
 
 
 def test_means_over_a_label_have_the_columns_that_all_rows_have() -> None:
@@ -97,7 +85,7 @@ def test_a_published_gain_needs_no_published_numbers() -> None:
     plain, sec = toy_study().cases[2:]
     study = toy_study(cases=(plain, dataclasses.replace(sec, published_gain={"FPR95 %": -0.39})))
     rows = rows_of(study, (record(0, fpr95=4.0), record(1, fpr95=6.0)), (record(0, fpr95=3.0), record(1, fpr95=4.0)))
-    assert "| hynet | SEC | -1.50 ± 0.71 (-0.39) | – |" in lines(gains_table(study, rows))
+    assert "| hynet | SEC | -1.50 ± 0.71 (-0.39) | – |" in lines(gains_table(study, grouped(rows)))
     assert "published values in parentheses" in text(study, rows)
 
 

@@ -1,6 +1,6 @@
-"""How flags look in ``--help``: what their value is called, and a default only where it tells something.
+"""Flags as ``--help`` shows them: names for their values, and a default only where there is one.
 
-Left alone, tyro shows ``--ratio {None}|FLOAT ... (default: None)``. Here it is ``--ratio NUMBER``, and the text of a flag
+Left alone, tyro shows ``--ratio {None}|FLOAT ... (default: None)``; here it is ``--ratio NUMBER``, and the text of a flag
 without a default says what happens when it is not given.
 """
 
@@ -10,7 +10,7 @@ import dataclasses
 import importlib
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,14 +20,14 @@ from tyro.constructors import ConstructorRegistry, StructConstructorSpec, Struct
 
 from patchprint.networks.weights import weight_names
 
-WEIGHTS = "{" + ",".join(weight_names()) + "}|FILE"
-# Values of flags that mean the same in every command.
+WEIGHTS = ",".join(weight_names())
+# Names for values of flags that mean the same in every command; registries are imported for the help alone.
 _VALUES: dict[str, Callable[[], str]] = {
-    "detector": lambda: _names_in("detectors", "DETECTORS"),
-    "engine": lambda: "{auto," + _names_in("networks.engines", "ENGINES")[1:],
-    "matcher": lambda: _names_in("matching.matchers", "MATCHERS"),
-    "model": lambda: f"{WEIGHTS.removesuffix('}|FILE')},{_names_in('features.model', 'BASELINES')[1:]}|FILE",
-    "models": lambda: WEIGHTS,
+    "detector": lambda: f"{{{_names('detectors', 'DETECTORS')}}}",
+    "engine": lambda: f"{{auto,{_names('networks.engines', 'ENGINES')}}}",
+    "matcher": lambda: f"{{{_names('matching.matchers', 'MATCHERS')}}}",
+    "model": lambda: f"{{{WEIGHTS},{_names('features.model', 'BASELINES')}}}|FILE",
+    "models": lambda: f"{{{WEIGHTS}}}|FILE",
 }
 # Settings whose flag has another name, the same in every command.
 _FLAG_OF = {"keypoints": "max-keypoints"}
@@ -35,7 +35,7 @@ _OF_TYPE = {Path: "PATH", int: "N", float: "NUMBER"}
 
 
 def readable(signature: Signature, with_help: bool = True) -> Signature:
-    """The signature of a command with its flags as a reader wants them; values are named for the help alone."""
+    """Return a signature whose annotations tell tyro how to show the flags; values are named for the help alone."""
     parameters = [
         each.replace(annotation=_shown(each.name, each.annotation, each.default, with_help))
         for each in signature.parameters.values()
@@ -44,23 +44,24 @@ def readable(signature: Signature, with_help: bool = True) -> Signature:
 
 
 def readable_fields(with_help: bool = True) -> ConstructorRegistry:
-    """For ``tyro.cli(registry=...)``: the same for the fields of dataclasses that hold flags."""
-    registry, asked = ConstructorRegistry(), False
+    """Return a registry for ``tyro.cli(registry=...)`` that does the same for the fields of dataclasses."""
+    registry, is_asked = ConstructorRegistry(), False
 
     @registry.struct_rule
     def rule(info: StructTypeInfo) -> StructConstructorSpec | None:
-        nonlocal asked
-        if asked or not dataclasses.is_dataclass(info.type):
+        nonlocal is_asked
+        if is_asked or not dataclasses.is_dataclass(info.type):
             return None
-        asked = True  # by us: tyro's own rules answer
+        is_asked = True  # tyro's own rules answer below
         try:
             spec = ConstructorRegistry.get_struct_spec(info)
         finally:
-            asked = False
+            is_asked = False
         assert isinstance(spec, StructConstructorSpec)
         fields = [
             dataclasses.replace(field, type=_shown(field.name, field.type, field.default, with_help))
             for field in spec.fields
+            if typing.get_origin(field.type) is not Mapping  # set by the command itself
         ]
         return dataclasses.replace(spec, fields=tuple(fields))
 
@@ -68,11 +69,12 @@ def readable_fields(with_help: bool = True) -> ConstructorRegistry:
 
 
 def metavar(name: str, kind: Any) -> str | None:
-    """What the value of a flag is called; None where tyro says it well (choices) and where there is none (switches)."""
+    """Return the name of the value of a flag; None for a switch."""
     if name in _VALUES:
         return _VALUES[name]()
-    plain, _ = _taken_apart(kind)
-    options = [option for option in _options(plain) if option is not type(None)]
+    plain, _ = _split_annotated(kind)
+    is_union = typing.get_origin(plain) in (types.UnionType, typing.Union)
+    options = [each for each in (typing.get_args(plain) if is_union else (plain,)) if each is not type(None)]
     option = Path if Path in options else options[0]
     if typing.get_origin(option) is tuple:
         return metavar(name, typing.get_args(option)[0])
@@ -82,39 +84,34 @@ def metavar(name: str, kind: Any) -> str | None:
 
 
 def hint(default: Any) -> str:
-    """What stands behind the text of a flag: its default, unless that is nothing."""
+    """Return what stands behind the text of a flag: its default, if it has one."""
     if isinstance(default, bool):
         return f"(default: {'yes' if default else 'no'})"
     return "" if default in (None, (), "") else f"(default: {default})"
 
 
 def _shown(name: str, kind: Any, default: Any, with_help: bool) -> Any:
-    """The type of a flag with what tyro is to show of it; what the command says itself comes later and wins."""
-    plain, said = _taken_apart(kind)
+    """Return the type of a flag, annotated with how to show it; annotations of the command itself win."""
+    plain, given = _split_annotated(kind)
     if dataclasses.is_dataclass(plain) or typing.is_typeddict(plain):
         return kind
-    positional, repeatable = tyro.conf.Positional in said, tyro.conf.UseAppendAction in said
+    positional, repeatable = tyro.conf.Positional in given, tyro.conf.UseAppendAction in given
     called = name.upper() if positional else metavar(name, plain) if with_help else None
     several = typing.get_origin(plain) is tuple and not repeatable
     if several:
         called = f"{called} ..."
     if positional and default is not Parameter.empty:
         called = f"[{called}]"
-    # A switch that is not given leaves things as they are, which needs no word; of values tyro tells the default.
+    # A switch and an empty default need no words; of the others tyro shows the default.
     silent = not repeatable and (plain is bool or default in (None, (), "") or (several and positional))
-    shown = "" if silent else None
-    return Annotated[(plain, tyro.conf.arg(name=_FLAG_OF.get(name), metavar=called, help_behavior_hint=shown), *said)]
+    shown = tyro.conf.arg(name=_FLAG_OF.get(name), metavar=called, help_behavior_hint="" if silent else None)
+    return Annotated[(plain, shown, *given)]
 
 
-def _names_in(module: str, registry: str) -> str:
-    """The names of a registry, which is imported for the help alone."""
-    return "{" + ",".join(getattr(importlib.import_module(f"patchprint.{module}"), registry)) + "}"
+def _names(module: str, registry: str) -> str:
+    return ",".join(getattr(importlib.import_module(f"patchprint.{module}"), registry))
 
 
-def _taken_apart(kind: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A type and what is annotated to it."""
+def _split_annotated(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return a type and its annotations."""
     return (kind.__origin__, kind.__metadata__) if typing.get_origin(kind) is Annotated else (kind, ())
-
-
-def _options(kind: Any) -> tuple[Any, ...]:
-    return typing.get_args(kind) if typing.get_origin(kind) in (types.UnionType, typing.Union) else (kind,)

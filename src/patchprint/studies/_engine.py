@@ -32,7 +32,7 @@ from patchprint.report import page
 from patchprint.studies._figures import StudyDrawing
 from patchprint.studies._measures import PROBES
 from patchprint.studies._plan import Options, Plan, asked_for, plan, run_name
-from patchprint.studies._results import Row, RunRecord, blocks, series_of
+from patchprint.studies._results import Row, RunRecord, blocks, grouped, series_of
 from patchprint.studies._study import Measure, Study
 from patchprint.training import checkpoint, train
 from patchprint.training.run_folder import read_metrics
@@ -273,9 +273,10 @@ def _result(
 
 def _row_json(study: Study, row: Row) -> dict[str, Any]:
     columns = {}
+    (single,) = grouped([row])
     for column in study.columns:
-        mean, spread = row.summary(column)
-        numbers = {"mean": mean, "spread": spread, "values": list(row.values(column).values())}
+        mean, spread = single.summary(column)
+        numbers = {"mean": mean, "spread": spread, "values": list(single.values(column).values())}
         columns[column.title] = {**numbers, "published": row.case.published.get(column.title)}
     return {"labels": row.case.labels, "columns": columns, "runs": [_run_json(study, run) for run in row.runs]}
 

@@ -186,8 +186,8 @@ class Gains(Figure):
         assert study.baseline is not None
         column, over = study.column(self.column), study.column(self.over)
         for axes, panel in _plots(strip, grouped(rows, self.panels), sharey=True):
-            for row in panel.rows:
-                other = baseline_of(row, rows, *study.baseline)
+            for row in grouped(panel.rows):
+                other = baseline_of(row, grouped(rows), *study.baseline)
                 before, after = (each and each.summary(over).mean for each in (other, row))
                 if other is not None and before and after:
                     name = ", ".join(value for label, value in row.labels.items() if label not in self.panels)

@@ -14,6 +14,7 @@ from typing import Any
 from patchprint.common.errors import UserError, suggest
 from patchprint.common.provenance import sha256_of_file, sha256_of_folder
 from patchprint.data import manifest
+from patchprint.data.builders.labeled_images import cached_store
 from patchprint.networks.engines import EXACT
 from patchprint.studies._study import Case, Measure, Study
 from patchprint.training import TrainConfig, resolve
@@ -28,34 +29,31 @@ _NOT_PART_OF_A_RUN = ("data", "select_on_test", "device", "acceleration", "tenso
 _FORMAT = 2  # of the result of a run; 1 had no series
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options of a study.
+    """How the runs of a study are done."""
 
-    Args:
-        data: folders or files of the sets, by name; several stores are one set.
-        out: output folder.
-        budget: factor of the steps of every run.
-        seeds: seeds instead of those of the study.
-        changes: changed settings of all runs, by the names of TrainConfig.
-        only: pattern of the names of runs to do; the others are shown if they were done before.
-        workers: number of runs at a time.
-        device: cpu, cuda, mps or auto.
-        engine: how networks are computed where they are measured; float32 is exact.
-        keep: keep the folders of the training runs, with their weights.
-        reuse: output folders or JSON files of other studies, whose runs with the same settings and data are taken over.
-    """
-
-    data: Mapping[str, tuple[Path, ...]]
+    # Folders or files of the sets, by name; several stores are one set.
+    data: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    # Output folder: a report (.html), .json, .md and .svg, and the runs. What is done there is not done again.
     out: Path
+    # Factor of the steps of every run; 0.01 tries the whole study out.
     budget: float = 1.0
+    # Seeds instead of those of the study.
     seeds: tuple[int, ...] = ()
+    # Changed settings of all runs, by the names of TrainConfig.
     changes: Mapping[str, Any] = field(default_factory=dict)
+    # Pattern of the names of runs to do, as 'cub-*-seed0'; the others are shown if they were done before.
     only: str = "*"
+    # Runs at a time, each in its own process.
     workers: int = 1
+    # cpu, cuda, mps or auto.
     device: str = "auto"
+    # How networks are computed where they are measured, as in patchprint eval.
     engine: str = EXACT
+    # Keep the training runs with their weights.
     keep: bool = False
+    # Output folders or JSON files of other studies, whose runs with equal settings and data are not trained again.
     reuse: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
@@ -267,19 +265,10 @@ def _open_set(paths: tuple[Path, ...], is_learned: bool) -> DataSet:
     for path in paths:
         if not path.exists():
             raise UserError(f"there is no {path}; give --data NAME=PATH a set that is there")
-    folders = [_store(path) if is_learned else path for path in paths]
+    folders = [cached_store(path) if is_learned else path for path in paths]
     checksums = [_checksum(path) for path in folders]
     joined = checksums[0] if len(checksums) == 1 else hashlib.sha256("\n".join(checksums).encode()).hexdigest()
     return DataSet(tuple(map(str, folders)), joined)
-
-
-def _store(path: Path) -> Path:
-    """Return the store itself, or the one that is made once of an archive or folder of labeled images."""
-    if (path / manifest.NAME).is_file():
-        return path
-    from patchprint.data.builders import labeled_images
-
-    return labeled_images.cached_store(path)
 
 
 def _checksum(path: Path) -> str:

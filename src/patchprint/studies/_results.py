@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import fnmatch
 import math
 import statistics
@@ -90,34 +89,10 @@ class Row:
     case: Case
     runs: tuple[RunRecord, ...]
 
-    @property
-    def labels(self) -> dict[str, str]:
-        return self.case.labels
-
-    def values(self, column: Column) -> dict[int, float]:
-        """Return the numbers of the runs that have one, by seed."""
-        found = {run.seed: run.value(column) for run in self.runs}
-        return {seed: value for seed, value in found.items() if value is not None}
-
-    def summary(self, column: Column) -> Summary:
-        return summarize(list(self.values(column).values()))
-
-    def gain(self, baseline: Row, column: Column) -> Summary:
-        """Return the difference to another row, paired by seed."""
-        ours, theirs = self.values(column), baseline.values(column)
-        return summarize([ours[seed] - theirs[seed] for seed in ours if seed in theirs])
-
-    def published_gain(self, baseline: Row, column: Column) -> float | None:
-        """Return the difference that the paper prints, or that of the values that it prints."""
-        if column.title in self.case.published_gain:
-            return self.case.published_gain[column.title]
-        ours, theirs = self.case.published.get(column.title), baseline.case.published.get(column.title)
-        return None if ours is None or theirs is None else ours - theirs
-
 
 @dataclass(frozen=True)
 class Group:
-    """Rows that agree in ``labels``; the number of a group is the mean of its rows, seed by seed."""
+    """Rows that agree in ``labels``, often a single one; the number of a group is the mean of its rows, seed by seed."""
 
     labels: dict[str, str]
     rows: tuple[Row, ...]
@@ -130,43 +105,63 @@ class Group:
     def runs(self) -> tuple[RunRecord, ...]:
         return tuple(run for row in self.rows for run in row.runs)
 
+    def values(self, column: Column) -> dict[int, float]:
+        """Return the numbers by seed, for the seeds for which all rows have one."""
+        found = [{run.seed: run.value(column) for run in row.runs} for row in self.rows]
+        by_seed = {seed: [each.get(seed) for each in found] for seed in found[0]}
+        return {
+            seed: statistics.fmean(value for value in values if value is not None)
+            for seed, values in by_seed.items()
+            if None not in values
+        }
+
     def summary(self, column: Column) -> Summary:
-        """Summarize over the seeds for which all rows have a number."""
-        values = [row.values(column) for row in self.rows]
-        seeds = [seed for seed in values[0] if all(seed in each for each in values)]
-        return summarize([statistics.fmean(each[seed] for each in values) for seed in seeds])
+        return summarize(list(self.values(column).values()))
 
     def published(self, column: Column) -> float | None:
         values = [row.case.published.get(column.title) for row in self.rows]
         known = [value for value in values if value is not None]
         return statistics.fmean(known) if len(known) == len(values) else None
 
+    def gain(self, baseline: Group, column: Column) -> Summary:
+        """Return the difference to another group, paired by seed."""
+        ours, theirs = self.values(column), baseline.values(column)
+        return summarize([ours[seed] - theirs[seed] for seed in ours if seed in theirs])
 
-def grouped(rows: Sequence[Row], labels: Sequence[str]) -> list[Group]:
-    """Group rows by their values of ``labels``, in their order."""
+    def published_gain(self, baseline: Group, column: Column) -> float | None:
+        """Return the difference that the paper prints, or that of the values that it prints."""
+        (row,) = self.rows
+        if column.title in row.case.published_gain:
+            return row.case.published_gain[column.title]
+        ours, theirs = self.published(column), baseline.published(column)
+        return None if ours is None or theirs is None else ours - theirs
+
+
+def grouped(rows: Sequence[Row], labels: Sequence[str] | None = None) -> list[Group]:
+    """Group rows by their values of ``labels``, in their order; by default every row is a group."""
     groups: dict[tuple[str, ...], list[Row]] = {}
+    names = list(rows[0].case.labels) if labels is None and rows else labels or ()
     for row in rows:
-        groups.setdefault(tuple(row.case.labels[label] for label in labels), []).append(row)
-    return [Group(dict(zip(labels, values, strict=True)), tuple(found)) for values, found in groups.items()]
+        groups.setdefault(tuple(row.case.labels[name] for name in names), []).append(row)
+    return [Group(dict(zip(names, values, strict=True)), tuple(found)) for values, found in groups.items()]
 
 
 def best_rows(rows: Sequence[Row], label: str, column: Column) -> list[Row]:
     """Return, of the rows that differ in ``label`` alone, the one with the best mean of a column."""
     found = []
     for group in grouped(rows, [name for name in rows[0].case.labels if name != label]):
-        measured = [(row.summary(column).mean, row) for row in group.rows]
+        measured = [(single.summary(column).mean, single.rows[0]) for single in grouped(group.rows)]
         done = [(mean, row) for mean, row in measured if mean is not None]
         pick = min if column.lower_is_better else max
         found.append(pick(done, key=lambda each: each[0])[1] if done else group.rows[0])
     return found
 
 
-def baseline_of(row: Row, rows: Iterable[Row], label: str, value: str) -> Row | None:
-    """Return the row that differs from ``row`` only in having ``value`` as ``label``; None for that row itself."""
-    if row.case.labels[label] == value:
+def baseline_of(group: Group, groups: Iterable[Group], label: str, value: str) -> Group | None:
+    """Return the group that differs from ``group`` only in having ``value`` as ``label``; None for that one itself."""
+    if group.labels[label] == value:
         return None
-    wanted = {**row.case.labels, label: value}
-    return next((other for other in rows if other.case.labels == wanted), None)
+    return next((other for other in groups if other.labels == {**group.labels, label: value}), None)
 
 
 def summarize(values: Sequence[float]) -> Summary:
@@ -186,11 +181,11 @@ def blocks(study: Study, rows: Sequence[Row], conditions: Sequence[str]) -> list
         found += [_explanation(study, rows), *conditions, results_table(study, rows)]
     if study.mean_over is not None:
         found += [f"Mean over {study.mean_over}:", results_table(study, rows, study.mean_over)]
-    compared = rows
+    compared = grouped(rows)
     if study.best_over is not None:
         label, title = study.best_over
         best = best_rows(rows, label, study.column(title))
-        compared = [_without_label(row, label) for row in best]
+        compared = grouped(best, [name for name in study.headings if name != label])
         found += [f"Best {label} of each by {title}:", results_table(study, best)]
     if study.baseline is not None:
         label, value = study.baseline
@@ -224,27 +219,24 @@ def results_table(study: Study, rows: Sequence[Row], mean_over: str | None = Non
     return Table(header, lines, labels=len(headings))
 
 
-def gains_table(study: Study, rows: Sequence[Row]) -> Table:
-    """Return a line for each case that has a baseline: the difference in every compared column, ours and published.
+def gains_table(study: Study, groups: Sequence[Group]) -> Table:
+    """Return a line for each group that has a baseline: the difference in every compared column, ours and published.
 
     Where the gain is below its spread over the seeds, the cell says "cannot tell".
     """
     assert study.baseline is not None
     columns = [column for column in study.columns if column.compared]
-    pairs = [(row, other) for row in rows if (other := baseline_of(row, rows, *study.baseline)) is not None]
-    published = [[row.published_gain(other, column) for column in columns] for row, other in pairs]
+    pairs = [(each, other) for each in groups if (other := baseline_of(each, groups, *study.baseline)) is not None]
+    published = [[each.published_gain(other, column) for column in columns] for each, other in pairs]
     shown = [any(line[number] is not None for line in published) for number in range(len(columns))]
-    lines = [
-        [
-            *_labels(row),
-            *(
-                _cell(row.gain(other, column), column.digits, gain, _state(row), signed=True)
-                for column, gain in zip(columns, gains, strict=True)
-            ),
+    lines = []
+    for (each, other), gains in zip(pairs, published, strict=True):
+        found = [
+            _cell(each.gain(other, column), column.digits, gain, _state(each), signed=True)
+            for column, gain in zip(columns, gains, strict=True)
         ]
-        for (row, other), gains in zip(pairs, published, strict=True)
-    ]
-    labels = list(rows[0].case.labels)
+        lines.append([*_labels(each), *found])
+    labels = list(groups[0].labels)
     return Table([*labels, *map(_heading, columns, shown)], lines, labels=len(labels))
 
 
@@ -259,14 +251,14 @@ def _explanation(study: Study, rows: Sequence[Row]) -> str:
     return words + ("; published values in parentheses." if has_published else ".")
 
 
-def _labels(found: Row | Group) -> list[str]:
+def _labels(found: Group) -> list[str]:
     """Return the labels; the last says so where the numbers are of fewer runs than were asked for."""
     *others, last = found.labels.values()
     done = sum(run.result is not None for run in found.runs)
     return [*others, last if done in (0, len(found.runs)) else f"{last} ({done} of {len(found.runs)} runs)"]
 
 
-def _state(found: Row | Group) -> str:
+def _state(found: Group) -> str:
     """Return the text of a cell without a number."""
     if any(run.result is not None for run in found.runs):
         return MISSING
@@ -292,11 +284,6 @@ def _cell(summary: Summary, digits: int, published: float | None, state: str, si
         if signed and summary.mean is not None and abs(summary.mean) < summary.spread:
             ours += ", cannot tell"
     return ours if published is None else f"{ours} ({published:{sign}.{digits}f})"
-
-
-def _without_label(row: Row, label: str) -> Row:
-    labels = {name: value for name, value in row.case.labels.items() if name != label}
-    return dataclasses.replace(row, case=dataclasses.replace(row.case, labels=labels))
 
 
 def _follow(scores: Any, path: str) -> Any:
