@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from patchprint.common.errors import UserError
 from patchprint.data.builders import bundled_images, homographies
 from patchprint.data.tracks import TrackStore
 from patchprint.features import load
-from patchprint.pipelines import adapt_judge
 from patchprint.pipelines.adapt_judge import MIN_PAIRS, VERDICTS, HeldOutPairs, verdict
 from support.fake_models import ConstantModel
 
@@ -49,9 +47,3 @@ def test_the_verdict_looks_beyond_chance(change: list[float], expected: str) -> 
     before = np.full(len(change), 100.0)
     assert verdict(before, before + change) == expected
     assert expected in VERDICTS
-
-
-def test_images_that_share_too_little_are_refused(store: TrackStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adapt_judge, "MIN_SHARED_POINTS", 10_000)
-    with pytest.raises(UserError, match="overlap more"):
-        HeldOutPairs(store, np.array([1]))

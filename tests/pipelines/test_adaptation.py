@@ -123,13 +123,6 @@ def test_the_start_weights_are_kept_unless_something_was_gained(
     assert written.info.ratio == 0.8, "both are calibrated by the same images"
 
 
-def test_wrong_settings_are_told_before_photos_are_reconstructed(tmp_path: Path) -> None:
-    for changes, words in (({"batch": 1}, "--batch is 1"), ({"held_out": 1.0}, "--held-out is 1.0")):
-        with pytest.raises(ValueError, match=words):
-            adaptation.adapt(tmp_path, out=tmp_path / "t.safetensors", settings=adaptation.AdaptSettings(**changes))
-    assert not any(tmp_path.iterdir())
-
-
 def test_photos_that_share_nothing_are_refused(start: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("pycolmap")
     folder = tmp_path / "photos"

@@ -1,1 +1,1 @@
-"""What users do from end to end: tune a descriptor to photos, photos to a 3D model, the demo."""
+"""End-to-end workflows: reconstruct, localize, adapt a descriptor, train, bench, demo."""

@@ -25,8 +25,8 @@ def page(result: Result, weights: Path, work: Path) -> Page:
         training,
         title=f"A descriptor tuned to {name_of(Path(data['path']))}",
         verdict=VERDICTS[result.model["verdict"]],
-        lead=f"{result.model['start']} tuned on {data['photos'] - data['held_out_photos']} images of {data['path']}, "
-        f"{data['held_out_photos']} images held out, {data['points']:,} points.",
+        lead=f"{result.model['start']} tuned on {data['images'] - data['held_out_images']} images of {data['path']}, "
+        f"{data['held_out_images']} images held out, {data['points']:,} points.",
         sections=[
             Section("What was gained", [_table(result)]),
             Section("Use it", [Code(f"patchprint match A.jpg B.jpg --model {shlex.quote(str(weights))}")]),
@@ -50,7 +50,7 @@ def _table(result: Result) -> Table:
 
 
 def _scene(images: Path, work: Path) -> list[Section]:
-    """The reconstruction that the points come from; empty where a run went on with points alone."""
+    """Return the reconstruction that the points come from; nothing if it is not there."""
     place = reconstruction_in(images, work)
     if place is None:
         return []

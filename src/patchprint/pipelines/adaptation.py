@@ -39,7 +39,7 @@ BESIDE = (".json", ".html")  # what `patchprint adapt` writes beside the weights
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptSettings:
-    """How to tune a model; ``held_out`` images measure the gain."""
+    """How a model is tuned; ``held_out`` images measure the gain."""
 
     # Where to start: a name or a file of trained weights.
     model: str = "sdgmnet"
@@ -131,25 +131,39 @@ def adapt(
     begun = checkpoint.any_in(run / "checkpoints")
     outcome = train(config, learned, out=run, resume=begun, force=not begun)
     report("3/3  matching the images that were held out")
-    candidates = {name: work / f"{name}.safetensors" for name in ("start", "tuned")}
     # One threshold of the ratio test for both: a looser one alone gives more matches.
-    ratio = _ratio(settings.model, store)
-    weights.save(start.network, candidates["start"], dataclasses.replace(start.info, ratio=ratio), half=True)
-    _write_tuned(outcome.last, candidates["tuned"], out.stem, start.info, store, ratio)
+    # One threshold of the ratio test for both: a looser one alone gives more matches.
+    start_info = dataclasses.replace(start.info, ratio=_ratio(settings.model, store))
+    tuned = weights.load_network(outcome.last)
+    candidates = {
+        "start": (start.network, start_info),
+        "tuned": (tuned, _tuned_info(start_info, tuned.info, out.stem, store)),
+    }
+    files = {name: work / f"{name}.safetensors" for name in candidates}
+    for name, (network, info) in candidates.items():
+        weights.save(network, files[name], info, half=True)
     judge = HeldOutPairs(store, held_out)
-    models = {**{name: str(path) for name, path in candidates.items()}, **{name: name for name in BASELINES}}
+    models = {name: str(file) for name, file in files.items()} | {name: name for name in BASELINES}
     counts = {name: judge.verified_matches(load(model, engine="float32")) for name, model in models.items()}
     answer = verdict(counts["start"], counts["tuned"])
     scores = {name: {"inliers": float(values.mean())} for name, values in counts.items()}
-    info = _write_chosen(answer, candidates, out, scores, store)
+    change = f"verified matches on held-out images {scores['start']['inliers']:.1f} to {scores['tuned']['inliers']:.1f}"
+    if answer == "gained":
+        network, info = candidates["tuned"]
+        ratio, notes = _ratio(files["tuned"], store), f"tuned from {start.info.name} by patchprint adapt; {change}"
+    else:
+        network, info = candidates["start"]
+        ratio = info.ratio
+        notes = f"the weights of {start.info.name}, since patchprint adapt ended with {answer!r}: {change}"
+    info = weights.save(network, out, dataclasses.replace(info, notes=notes, ratio=ratio), half=True)
     return provenance.record(
         "adapt",
         settings=dataclasses.asdict(settings),
         model={"name": info.name, "sha256": info.sha256, "start": start.info.name, "verdict": answer},
         data={
             "path": str(folder),
-            "photos": len(store.images),
-            "held_out_photos": len(held_out),
+            "images": len(store.images),
+            "held_out_images": len(held_out),
             "pairs": len(judge.pairs),
             "points": store.num_points,
         },
@@ -160,7 +174,7 @@ def adapt(
 
 
 def reconstruction_in(folder: Path, work: Path) -> Path | None:
-    """Where the sparse model lies that the points of ``work`` come from."""
+    """Return the folder of the sparse model that the points in ``work`` come from."""
     own = work / SFM / "sparse"
     if own.is_dir():
         return own
@@ -182,7 +196,7 @@ def _tracks(folder: Path, store: Path, patch_scale: float, strict: bool) -> Trac
 
 
 def _hold_images_out(store: TrackStore, part: float, seed: int) -> tuple[TrackStore, np.ndarray]:
-    """The store without the observations in some images, and those images."""
+    """Return the store without the observations in some images, and those images."""
     count = len(store.images)
     unseen = np.random.default_rng(seed).permutation(count)[: max(1, round(part * count))]
     tracks = store.tracks
@@ -202,44 +216,15 @@ def _hold_images_out(store: TrackStore, part: float, seed: int) -> tuple[TrackSt
     return TrackStore(store.images, fewer, store.names, store.patch_scale), unseen
 
 
-def _write_tuned(trained: Path, out: Path, name: str, start: ModelInfo, store: TrackStore, ratio: float | None) -> None:
-    network = weights.load_network(trained)
-    info = dataclasses.replace(
-        start,
-        name=f"{start.network}.{name}",
-        training=dataclasses.replace(
-            network.info.training,
-            data=f"{start.training.data}; then {len(store.images)} images of {', '.join(store.names.scenes)}",
-            start=start.name,
-        ),
-        sha256="",
-        ratio=ratio,
-        provisional=False,
-    )
-    weights.save(network, out, info, half=True)
-
-
-def _write_chosen(
-    answer: str, candidates: dict[str, Path], out: Path, scores: dict[str, dict[str, float]], store: TrackStore
-) -> ModelInfo:
-    """Write the tuned weights where they gained something, else the start weights; the notes in the file say which."""
-    before, after = (scores[name]["inliers"] for name in ("start", "tuned"))
-    change = f"verified matches on held-out images {before:.1f} to {after:.1f}"
-    start = weights.load_network(candidates["start"]).info
-    has_gained = answer == "gained"
-    notes = (
-        f"tuned from {start.name} by patchprint adapt; {change}"
-        if has_gained
-        else f"the weights of {start.name}, since patchprint adapt ended with {answer!r}: {change}"
-    )
-    chosen = candidates["tuned" if has_gained else "start"]
-    network = weights.load_network(chosen)
-    ratio = _ratio(chosen, store) if has_gained else start.ratio
-    return weights.save(network, out, dataclasses.replace(network.info, notes=notes, ratio=ratio), half=True)
+def _tuned_info(start: ModelInfo, trained: ModelInfo, name: str, store: TrackStore) -> ModelInfo:
+    """Return the metadata of the tuned weights."""
+    images = f"{len(store.images)} images of {', '.join(store.names.scenes)}"
+    training = dataclasses.replace(trained.training, data=f"{start.training.data}; then {images}", start=start.name)
+    return dataclasses.replace(start, name=f"{start.network}.{name}", training=training, sha256="", provisional=False)
 
 
 def _ratio(model: str | Path, store: TrackStore) -> float | None:
-    """The threshold of the ratio test on warped copies of some of the images; None where they have too little to match."""
+    """Return the ratio threshold chosen on warped copies of some images; None if they have too few matches."""
     try:
         chosen = spread_over(len(store.images), CALIBRATION_IMAGES)
         return calibrate(model, map(store.images.pixels, chosen)).ratio

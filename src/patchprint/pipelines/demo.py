@@ -96,7 +96,7 @@ def main(out: Path = OUT, steps: int = STEPS) -> int:
     )
     files.write_json(out / "result.json", result.to_json())
     write(_page(result, measured, scores, out), out / "report.html")
-    print(_summary(scores))
+    print(_table(scores).to_text())
     _say(f"report: {out / 'report.html'}   ({time.monotonic() - started:.0f} s)")
     return 0
 
@@ -139,19 +139,6 @@ def _hard_image(out: Path, name: str) -> Path:
     return out / f"hard-{name.partition(' ')[0]}.png"
 
 
-def table_rows(scores: dict[str, dict[str, Any]]) -> list[list[str]]:
-    return [
-        [
-            name,
-            f"{100 * score['fpr95']:.2f} %",
-            f"{score['matching_ap']:.3f}",
-            f"{score['stereo']['ap']:.3f}",
-            f"{score['stereo']['correct']} of {score['stereo']['possible']}",
-        ]
-        for name, score in scores.items()
-    ]
-
-
 def _page(result: Result, measured: list[dict[str, Any]], scores: dict[str, dict[str, Any]], out: Path) -> Page:
     runs = [read_run(out / "training")]
     own, sift = scores[LEARNED], scores.get("sift", scores[LEARNED])
@@ -179,7 +166,16 @@ def _page(result: Result, measured: list[dict[str, Any]], scores: dict[str, dict
 
 
 def _table(scores: dict[str, dict[str, Any]]) -> Table:
-    rows = table_rows(scores)
+    rows = [
+        [
+            name,
+            f"{100 * score['fpr95']:.2f} %",
+            f"{score['matching_ap']:.3f}",
+            f"{score['stereo']['ap']:.3f}",
+            f"{score['stereo']['correct']} of {score['stereo']['possible']}",
+        ]
+        for name, score in scores.items()
+    ]
     best = best_cells(1, rows, [score["fpr95"] for score in scores.values()], lower_is_better=True)
     best |= best_cells(2, rows, [score["matching_ap"] for score in scores.values()], lower_is_better=False)
     best |= best_cells(3, rows, [score["stereo"]["ap"] for score in scores.values()], lower_is_better=False)
@@ -202,20 +198,14 @@ def _stereo(result: Result, out: Path) -> list[Text | EmbeddedImage]:
 
 def _hard(result: Result, out: Path) -> list[Text | EmbeddedImage]:
     text = "An image and a copy, tilted more than any that was learned from. Green lines are right, red wrong."
-    pictures = [
+    images = [
         EmbeddedImage.from_file(
             _hard_image(out, name), f"{name}: {found['right']} of {found['matches']} matches right", wide=False
         )
         for name, found in result.scores["hard_pair"].items()
         if name in HARD_DRAWN
     ]
-    return [Text(text), *pictures]
-
-
-def _summary(scores: dict[str, dict[str, Any]]) -> str:
-    lines = [f"{'':18s}{'FPR95':>10s}{'AP':>8s}{'AP stereo':>11s}{'correct':>15s}"]
-    lines += [f"{r[0]:18s}{r[1]:>10s}{r[2]:>8s}{r[3]:>11s}{r[4]:>15s}" for r in table_rows(scores)]
-    return "\n".join(lines)
+    return [Text(text), *images]
 
 
 def _say(text: str) -> None:

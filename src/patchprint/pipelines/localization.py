@@ -34,7 +34,7 @@ class Localized:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "photo": str(self.image),
+            "image": str(self.image),
             "center": self.found.pose.center.tolist(),
             "rotation": self.found.pose.rotation.tolist(),
             "quaternion_wxyz": self.found.quaternion.tolist(),
@@ -61,17 +61,7 @@ def localize(
     if neighbors < 1:
         raise UserError(f"an image needs at least 1 neighbor, got {neighbors}")
     scene, path = SfmFolder.open(folder), Path(image)
-    settings = scene.settings(device)
-    features = extract(
-        path,
-        scene.describer(device),
-        max_keypoints=settings.max_keypoints,
-        upright=settings.upright,
-        detector=settings.detector,
-        spread=settings.spread,
-        exif=settings.exif,
-        max_size=settings.max_size,
-    )
+    features = extract(path, scene.describer(device), settings=scene.settings(device))
     keypoint, point = _correspondences(features, scene, neighbors, device, seed)
     camera, is_known = colmap_pose.find_camera(path, features.image_size, scene.model)
     xy = features.keypoints.xy.numpy()[keypoint].astype(np.float64)
@@ -92,7 +82,7 @@ def _correspondences(
     points_of = colmap_pose.point_ids_by_image(scene.model)
     names = _most_similar(features, [name for name in scene.features if name in points_of], scene, neighbors, seed)
     matches = []
-    for name in progress(names, "matching", "photo"):
+    for name in progress(names, "matching", "image"):
         pairs = match(features, scene.features[name], device=device).indices.numpy()
         points = points_of[name][pairs[:, 1]]
         matches.append(np.stack([pairs[:, 0], points], 1)[points >= 0])

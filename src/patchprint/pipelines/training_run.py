@@ -10,6 +10,7 @@ from patchprint.common import distributed
 from patchprint.common.errors import UserError
 from patchprint.common.progress import note
 from patchprint.common.registry import option_names
+from patchprint.data.builders.labeled_images import cached_store
 from patchprint.data.patch_source import PatchSource
 from patchprint.matching.calibration import CALIBRATION_IMAGES, calibrate as choose_ratio, some_images, write_ratio
 from patchprint.networks import NETWORKS
@@ -47,8 +48,8 @@ def train(
         calibrate: write the threshold of the ratio test into the weights.
         report: write ``report.html`` into ``out``.
     """
-    if source is None:
-        config = _with_cached_stores(config)
+    if source is None and "backbone" in option_names(NETWORKS[config.network]):
+        config = dataclasses.replace(config, data=tuple(str(cached_store(path)) for path in config.data))
     outcome = run_training(config, source, out=out, resume=resume, force=force, validation=validation)
     if distributed.rank() == 0:
         if calibrate and read_info(outcome.best).channels == 1:
@@ -56,15 +57,6 @@ def train(
         if report:
             write(training_page([read_run(Path(out))]), Path(out) / REPORT)
     return outcome
-
-
-def _with_cached_stores(config: TrainConfig) -> TrainConfig:
-    """Replace archives and folders of labeled images by the stores that are made of them once."""
-    if "backbone" not in option_names(NETWORKS[config.network]):
-        return config
-    from patchprint.data.builders.labeled_images import cached_store
-
-    return dataclasses.replace(config, data=tuple(str(cached_store(path)) for path in config.data))
 
 
 def _calibrate(outcome: Outcome, stores: Iterable[str]) -> float | None:
