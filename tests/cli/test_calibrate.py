@@ -61,8 +61,3 @@ def test_a_bad_photo_is_left_out_and_named(photos: Path, capsys: pytest.CaptureF
         photo.unlink()
     assert cli.main(command) == 2
     assert "none of the images" in capsys.readouterr().err
-
-
-def test_no_copies_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["calibrate", "pixels", "--views", "0"]) == 2
-    assert "at least 1 warped copy" in capsys.readouterr().err

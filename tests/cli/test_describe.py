@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import cv2
@@ -14,7 +13,7 @@ import torch
 
 from patchprint import cli
 from patchprint.interop import colmap_models, hloc, opencv_files
-from patchprint.storage import describe_jobs, feature_files
+from patchprint.storage import feature_files
 from support.known_images import texture
 
 
@@ -28,7 +27,7 @@ def test_describing_again_continues_and_other_settings_are_refused(
     lost.unlink()
     command = ["describe", str(views), "--out", str(described), "--model", "rootsift", "--max-keypoints"]
     assert cli.main([*command, "400", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["photos"] == 3
+    assert json.loads(capsys.readouterr().out)["images"] == 3
     assert files[0].stat().st_mtime_ns == kept
     assert torch.equal(feature_files.load(lost).descriptors, before)
     assert cli.main([*command, "300"]) == 2
@@ -87,67 +86,22 @@ def test_formats_hold_the_same_features(form: str, described: Path, views: Path,
     assert cli.main([*command[:-3], "300", "--format", form, "--force"]) == 0
 
 
-def test_a_colmap_database_says_what_comes_next_and_match_fills_it(
-    views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_colmap_database_says_what_comes_next_and_that_fills_it(
+    described: Path, views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "d.db"
     command = ["describe", str(views), "--out", str(out), "--format", "colmap", "--model", "rootsift"]
-    command += ["--max-keypoints", "400"]
-    assert cli.main(command) == 0
-    assert "its own matchers find nothing" in (said := capsys.readouterr()).err and "--match --force" in said.err
+    assert cli.main([*command, "--max-keypoints", "400"]) == 0
+    said = capsys.readouterr().err
+    assert "its own matchers find nothing" in said and f"patchprint match FEATURES --out {out} --force" in said
     (tmp_path / "pairs.txt").write_text("view 0.png\tview 1.png\n")
-    assert cli.main([*command, "--match", "--pairs", str(tmp_path / "pairs.txt"), "--force", "--json"]) == 0
-    said = capsys.readouterr()
-    assert json.loads(said.out)["pairs"] == 1 and json.loads(said.out)["matches"] > 30
-    assert f"colmap mapper --database_path {out}" in said.err and "find nothing" not in said.err
+    command = ["match", str(described), "--pairs", str(tmp_path / "pairs.txt"), "--out", str(out), "--force", "--json"]
+    assert cli.main(command) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["pairs"] == 1 and answer["matches"] > 30
     with colmap_models.pycolmap.Database.open(out) as store:
         assert store.num_matched_image_pairs() == store.num_verified_image_pairs() == 1
         assert len(store.read_all_images()) == 3
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--format", "colmap", "--exif"], "without --exif"),
-        (["--format", "hloc", "--match"], "patchprint match"),
-        (["--format", "colmap", "--match", "--pairs", "no.txt"], "two names per line"),
-        (["--format", "hloc", "--out", "."], "is a folder"),
-        (["--detector", "dgo"], "did you mean dog"),
-        (["--max-size", "3"], "max_size must be at least 32"),
-        (["--out", "file"], "is a file"),
-    ],
-)
-def test_wrong_commands_end_before_the_work(
-    options: list[str],
-    message: str,
-    views: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(describe_jobs, "_run_job", None)  # work
-    (tmp_path / "file").write_text("mine")
-    assert cli.main(["describe", str(views), "--model", "rootsift", "--out", "f", *options]) == 2
-    assert message in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["file"]
-
-
-@pytest.mark.parametrize(("form", "package"), [("hloc", "h5py"), ("colmap", "pycolmap")])
-def test_missing_packages_are_named_before_the_work(
-    form: str,
-    package: str,
-    views: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(describe_jobs, "_run_job", None)
-    monkeypatch.setitem(sys.modules, package, None)
-    assert (
-        cli.main(["describe", str(views), "--model", "rootsift", "--out", str(tmp_path / "f"), "--format", form]) == 2
-    )
-    assert f"this needs the package '{package}'" in capsys.readouterr().err
 
 
 def test_max_size_is_kept_with_the_features(views: Path, tmp_path: Path) -> None:

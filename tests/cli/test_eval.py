@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from patchprint.benchmarks import BENCHMARKS
 from patchprint.cli import eval as eval_command, main
 from patchprint.features.model import PixelModel
 from patchprint.networks import ModelInfo
@@ -97,18 +96,6 @@ def test_results_are_named_after_benchmark_data_and_model(
     assert len(target.parts) == 3
 
 
-def test_train_test_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("a", "b"):
-        write_store(tmp_path / name)
-    data = ["--data", str(tmp_path / "a"), "--data", str(tmp_path / "b")]
-    models = ["--model", "pixels", "--model", "sift", "--trained-on", "a", "--trained-on", "b"]
-    assert main(["eval", "ubc", *models, *data, "--pairs", "400"]) == 0
-    text = capsys.readouterr().out
-    assert "a>b" in text
-    assert "b>a" in text
-    assert "a>a" not in text
-
-
 def test_patch_scale_is_part_of_the_result(sequences: str, capsys: pytest.CaptureFixture[str]) -> None:
     values = []
     for scale in ("12", "24"):
@@ -134,15 +121,6 @@ def test_signs_of_float_weights(sequences: str, tmp_path: Path, capsys: pytest.C
     )
 
 
-def test_tie_rule_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_store(tmp_path / "s", views=16)
-    for benchmark in ("ubc", "hpatches"):
-        arguments = ["eval", benchmark, "--model", "pixels", "--data", str(tmp_path / "s"), "--json"]
-        for ties in ("official", "fair"):
-            assert main([*arguments, "--ties", ties]) == 0
-            assert json.loads(capsys.readouterr().out)["settings"]["ties"] == ties
-
-
 def test_skipped_pictures_are_counted(sequences: str, capsys: pytest.CaptureFixture[str]) -> None:
     bad = Path(sequences) / "one" / "img3.png"
     bad.write_bytes(b"no picture")
@@ -153,38 +131,3 @@ def test_skipped_pictures_are_counted(sequences: str, capsys: pytest.CaptureFixt
     captured = capsys.readouterr()
     assert json.loads(captured.out)["scores"]["skipped"] == ["one/img3.png"]
     assert "left out:" in captured.err and "img3.png" in captured.err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["eval", "oxford", "--data", "."], "needs a model"),
-        (["eval", "oxford", "--model", "sift"], "needs data"),
-        (["eval", "oxford", "--model", "sift", "--data", "/nowhere"], "there is no /nowhere"),
-        (["eval", "oxfrod"], "did you mean oxford"),
-        (["eval", "oxford", "--model", "sift", "--data", ".", "--px", "many"], "--px"),
-        (["eval", "oxford", "--model", "sift", "--data", ".", "--trained-on", "x"], "belongs to ubc"),
-        (["eval", "oxford", "--model", "sift", "--data", ".", "--patch-scale", "9"], "has its own patch"),
-        (["eval", "oxford", "--model", "pixels", "--data", ".", "--patch-scale", "-3"], "between 1 and 200"),
-        (["eval", "oxford", "--model", "a", "--model", "b", "--data", ".", "--out", "x.json"], "give a folder"),
-        (["eval", "--compare"], "files"),
-        (["report", "/nowhere.json"], "there is no /nowhere.json"),
-    ],
-)
-def test_wrong_use_is_one_sentence(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert message in refused(arguments, capsys)
-
-
-@pytest.mark.parametrize("benchmark", BENCHMARKS)
-def test_data_of_another_kind_is_one_sentence(
-    benchmark: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "wrong").mkdir()
-    (tmp_path / "wrong" / "notes.txt").write_text("nothing to measure")
-    refused(["eval", benchmark, "--model", "sift", "--data", str(tmp_path / "wrong")], capsys)
-
-
-def test_empty_split(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_store(tmp_path / "s", scenes=2, views=16)
-    data = ["--model", "pixels", "--data", str(tmp_path / "s")]
-    assert "is empty" in refused(["eval", "hpatches", *data, "--split", "b"], capsys)

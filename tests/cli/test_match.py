@@ -87,36 +87,6 @@ def test_two_photos_to_every_kind_of_file_at_once(
     assert cv2.imread(str(tmp_path / "m.jpg")) is not None
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--out", "m.txt"], "m.txt: matches are written as"),
-        (["--out", "."], "is a folder"),
-        (["--out", "m.db", "--exif"], "without --exif"),
-        (["--out", "m.png", "--out", "m.png"], "given twice"),
-        (["--ratio", "1.5"], "ratio must lie in"),
-        (["--matcher", "mutual", "--ratio", "0.9"], "a ratio belongs to"),
-        (["--detector", "dgo"], "did you mean dog"),
-        (["--max-size", "3"], "max_size must be at least 32"),
-        (["--max-keypoints", "0"], "max_keypoints must be at least 1"),
-        (["--model", "rotsift"], "did you mean rootsift"),
-    ],
-)
-def test_wrong_commands_end_before_the_work(
-    options: list[str],
-    message: str,
-    views: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command_match, "describe_found", None)  # work
-    assert cli.main(["match", str(views / "view 0.png"), str(views / "view 1.png"), *options]) == 2
-    assert message in capsys.readouterr().err
-    assert [path for path in tmp_path.iterdir() if path.name != "cache"] == []
-
-
 def test_both_photos_are_read_before_the_first_is_described(
     views: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -156,34 +126,6 @@ def test_one_output_that_fails_leaves_the_others(
     said = capsys.readouterr()
     assert "3 pairs of 3 images" in said.out and "disk full" in said.err
     assert len(read_matches(tmp_path / "m.npz")) == 3
-
-
-def test_a_model_without_a_ratio_is_told_of(views: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["match", str(views / "view 0.png"), str(views / "view 1.png"), "--model", "pixels"]) == 0
-    assert "pixels has no calibrated ratio, 0.8 is taken" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["FEATURES", "--model", "sift", "--out", "m.npz"], "--model"),
-        (["FEATURES", "--out", "m.npz", "--max-keypoints", "5"], "--max-keypoints"),
-        (["FEATURES", "--upright", "--out", "m.npz"], "--upright"),
-        (["FEATURES", "--engine", "float32", "--out", "m.npz"], "--engine float32"),
-        (["A", "B", "--pairs", "sequential"], "--pairs"),
-        (["A", "B", "--neighbors", "5"], "--neighbors"),
-        (["A"], "the second image is missing"),
-        (["--json", "A", "--matcher", "mutual"], "the second image is missing"),
-        (["A", "B", "--engine", "ray"], "leave --engine ray out"),
-    ],
-)
-def test_flags_of_the_other_half_are_refused(
-    words: list[str], message: str, described: Path, views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    places = {"FEATURES": described, "A": views / "view 0.png", "B": views / "view 1.png", "m.npz": tmp_path / "m.npz"}
-    assert cli.main(["match", *(str(places.get(word, word)) for word in words)]) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "m.npz").exists()
 
 
 def test_both_halves_have_help(described: Path, capsys: pytest.CaptureFixture[str]) -> None:

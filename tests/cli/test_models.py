@@ -11,22 +11,8 @@ import torch
 
 from patchprint import cli
 from patchprint.cli import models
-from patchprint.networks import NETWORKS, TrainingRecord, weights
+from patchprint.networks import TrainingRecord, weights
 from support.network_patches import trained_looking
-
-
-def test_an_empty_folder_of_weights_is_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(weights, "WEIGHTS_FOLDER", tmp_path)
-    assert cli.main(["models"]) == 0
-    text = capsys.readouterr().out
-    assert "no weights are shipped" in text
-    assert all(name in text for name in NETWORKS)
-    assert cli.main(["models", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["weights"] == []
-    assert [network["name"] for network in answer["networks"]] == list(NETWORKS)
 
 
 def test_weights_are_listed_with_licence_data_and_checksum(

@@ -12,10 +12,9 @@ from patchprint.cli.train import FLAGS
 from patchprint.data import open_source
 from patchprint.matching import calibration
 from patchprint.training import RECIPES, TrainConfig, resolve
-from patchprint.training.recipes import CHOICES, RunFile
+from patchprint.training.recipes import RunFile
 from support import labeled_sets
 from support.slowness import slow_but
-from support.ubc_sets import write_ubc
 
 SHIPPED = [name for name in RECIPES if name.endswith("-shipped")]
 
@@ -79,17 +78,6 @@ def test_resuming_needs_a_run(tmp_path, capsys):
     _is_one_sentence(capsys, "names no recipe")
 
 
-def test_says_what_the_test_sets_chose(training_store, tmp_path, capsys):
-    for seed, name in enumerate(("liberty", "yosemite")):
-        write_ubc(tmp_path / name, seed=seed)
-    chosen = ["--select-on-test-as-the-papers-did", str(tmp_path / "liberty"), str(tmp_path / "yosemite")]
-    flags = [*chosen, "--keep-best", "2", "--validate-every", "1", "--out", str(tmp_path / "run")]
-    assert main(["train", "hardnet", "--data", training_store, *SMALL, *flags]) == 0
-    said = capsys.readouterr().out
-    assert re.search(r"of 2, test FPR95 [\d.]+ %, FPR95 on liberty [\d.]+ %, FPR95 on yosemite [\d.]+ %\n", said), said
-    assert re.search(r"mean and spread of the best 2: FPR95 [\d.]+ ± [\d.]+ %", said), said
-
-
 @pytest.mark.parametrize("recipe", slow_but({"sdgmnet-shipped"}, SHIPPED))
 def test_shipped_recipes_start_from_the_command_line_alone(recipe, training_store, tmp_path):
     flags = ["--steps", "20", "--batch", "32", "--network-options", "width=4", "--device", "cpu"]
@@ -144,19 +132,6 @@ def test_the_help_of_a_recipe_is_short_and_the_rest_is_listed(capsys):
     assert main(["train", "--list"]) == 0
     listed = {line.partition(" ")[0] for line in capsys.readouterr().out.splitlines()}
     assert {*RECIPES, *(field.name for field in dataclasses.fields(TrainConfig))} - {"recipe"} <= listed
-
-
-@pytest.mark.parametrize("choice", CHOICES)
-def test_help_lists_what_is_registered(choice, capsys):
-    assert main(["train", "hardnet", "--help"]) == 0
-    shown = " ".join(capsys.readouterr().out.replace("│", " ").replace("|", " ").split())
-    assert ", ".join(CHOICES[choice]) in shown
-
-
-def test_any_loss_on_any_network(config_of):
-    config, _ = config_of("hynet", "--data", "x", "--network", "tfeat", "--loss", "sdgm")
-    assert (config.network, config.loss, config.network_options) == ("tfeat", "sdgm", {})
-    assert config.optimizer == "adam"
 
 
 def test_flags_win_over_the_file_and_the_file_over_the_recipe(tmp_path, config_of):

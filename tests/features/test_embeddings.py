@@ -76,7 +76,7 @@ def test_the_command_writes_one_file(
     command = ["describe", str(photos), "--model", model, "--device", "cpu"]
     assert cli.main([*command, "--out", str(tmp_path / "a.npz"), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert (result["photos"], result["dim"]) == (18, 12)
+    assert (result["images"], result["dim"]) == (18, 12)
     with np.load(tmp_path / "a.npz", allow_pickle=False) as written:
         assert written["descriptors"].shape == (18, 12)
     assert cli.main([*command, "--out", str(tmp_path / "a.npz")]) != 0

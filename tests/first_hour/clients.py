@@ -110,7 +110,7 @@ def pycolmap_matches_bare() -> str:
 
 
 def pycolmap_maps() -> str:
-    """COLMAP's mapper on the database of ``describe --match``, as it is."""
+    """COLMAP's mapper on the database of ``match --out matched.db``, as it is."""
     import pycolmap
 
     return _registered(pycolmap.incremental_mapping("matched.db", "photos", "mapped"))

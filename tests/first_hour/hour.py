@@ -75,8 +75,8 @@ STEPS = (
     Step("match sharded --pairs retrieval --neighbors 2 --out shards-of-matches", makes="shards-of-matches/pairs.txt"),
     Step(f"describe photos --out features.h5 --format hloc {FAST}", makes="features.h5"),
     Step(f"describe photos --out yml --format opencv-yml {FAST}", makes="yml"),
-    Step(f"describe photos --out bare.db --format colmap {FAST}", makes="bare.db", says="--match"),
-    Step(f"describe photos --out matched.db --format colmap --match {FAST}", makes="matched.db", says="colmap mapper"),
+    Step(f"describe photos --out bare.db --format colmap {FAST}", makes="bare.db", says="patchprint match"),
+    Step("match features --out matched.db", makes="matched.db"),
     Step("match features --out matches.h5", makes="matches.h5"),
     Step("match features.h5 --pairs sequential --neighbors 2 --out some.npz", makes="some.npz"),
     client("opencv_reads"),
@@ -117,7 +117,7 @@ STEPS = (
     Step(
         "eval bundled --model sift --model hardnet.small --out results --no-cache", makes="results/bundled", long=True
     ),
-    Step("eval bundled --model sift --out sift.json --report sift.html --no-cache", makes="sift.json sift.html"),
+    Step("eval bundled --model sift --out sift.json --no-cache", makes="sift.json"),
     Step("eval --compare sift.json", says="sift"),
     Step("report run sift.json m.png --out report.html", makes="report.html"),
     Step("bench --rounds 1 --max-keypoints 200 --models hardnet.small --out bench.json", makes="bench.json", long=True),

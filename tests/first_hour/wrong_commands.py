@@ -83,7 +83,10 @@ study hynet-norms --data liberty=store --out new -> known are train, hpatches
 
 # things of another kind
 match photos b.jpg -> photos is a folder
-match a.jpg -> the second image is missing
+match {a.jpg,--json a.jpg --matcher mutual} -> the second image is missing
+match a.jpg b.jpg --engine ray -> leave --engine ray out
+match features --out new.json --engine float32 -> --engine float32
+{match a.jpg b.jpg --out new.db,describe photos --out new.db --format colmap} --exif -> without --exif
 match a.jpg --out new.npz -> the second image is missing
 match a.jpg b.jpg {--pairs sequential,--neighbors 3} -> is for many images
 match features --out new.json --model sift -> --model is for images
@@ -138,12 +141,14 @@ describe photos --out features.h5 --format hloc -> --force
 adapt photos --out new.pth -> .safetensors
 adapt photos --out photos --force -> photos
 adapt photos --out run/last.safetensors -> --force
+eval bundled --model sift --data photos -> brings its own data
+eval oxford --model sift --data photos --patch-scale 9 -> has its own patch
+eval bundled --model sift --model pixels --out new.json -> give a folder
 eval bundled --model sift --model siftt --out new -> siftt
 data build {homographies,photos} photos store -> --force
 data build photos photos own --force -> own
 train hardnet --data store --out run --batch 16 -> --resume
 train hardnet --data store --out own --batch 16 -> own
-eval bundled --model sift --report report.html -> --force
 eval bundled --model sift --out notes.txt -> notes.txt
 report run --out report.html -> --force
 export sdgmnet --out net.onnx -> --force
@@ -157,7 +162,6 @@ match a.jpg b.jpg {--ratio 0,--ratio 1.5,--ratio nan,--matcher mutual --ratio 0.
 match features --pairs sequential --neighbors 0 --out new.npz -> neighbor
 describe photos --out new --workers 0 -> worker
 describe photos --out new --max-size -1 -> max
-describe photos --out new --match -> --format colmap
 sfm photos --out new --max-keypoints 0 -> keypoints
 sfm photos --out new --neighbors 0 --pairs sequential -> neighbor
 sfm photos --out new --memory 0 -> memory
@@ -192,6 +196,7 @@ data build photos photos new --patch-scale {-3,nan} -> --patch-scale
 data build photos photos new --max-mb 0 -> mb
 data build photos photos new --memory 0 -> memory
 eval bundled --model {sift,hardnet.small} --patch-scale {-3,nan} -> patch
+study sec-patches --out new --data train -> NAME=PATH
 study hynet-gradients --out new --budget 0 -> budget
 study hynet-gradients --out new --workers 0 -> workers
 match a.jpg b.jpg --device gpu -> gpu

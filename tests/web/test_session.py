@@ -133,11 +133,6 @@ def test_a_match_is_among_the_neighbors(session: MatchSession, pair: Sequence[Up
     assert cv2.imdecode(patch, cv2.IMREAD_COLOR).shape == (64, 64, 3)
 
 
-def test_images_of_one_name_are_told_apart_in_the_table(session: MatchSession, pair: Sequence[Upload]) -> None:
-    table = session.compare(asked([pair[0], Upload("a.png", pair[1].data)]), "sift")["csv"].splitlines()
-    assert table[1].startswith("a/a.png,b/a.png,")
-
-
 def test_what_cannot_be_answered(session: MatchSession, pair: Sequence[Upload]) -> None:
     for model, max_keypoints, words in (
         ("sift", 20_001, "max_keypoints is at most 20000 here"),

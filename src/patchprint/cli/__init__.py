@@ -1,10 +1,9 @@
-"""The command line: finds the subcommand, lets tyro read its flags, turns errors into one sentence and an exit code.
+"""The command line: find the subcommand, let tyro read its flags, turn errors into one sentence and an exit code.
 
-Exit codes: 0 done, 1 failed, 2 wrong use. Every subcommand is a typed function in ``patchprint.cli``; a module that
-holds several (``train hardnet``) lists them in COMMANDS, where a mapping is one more level (``data build colmap``); otherwise
-the function is called ``main``, or is what ``select`` returns for the arguments. A command may be named like a flag
-(``eval --compare``, ``train --resume``), and then stands anywhere among the flags. A function with ``paired_flags = True``
-has ``--no-NAME`` beside ``--NAME``.
+Exit codes: 0 done, 1 failed, 2 wrong use. A subcommand is a module of this package with a typed function ``main``, with
+``select(arguments)``, which returns the function, or with ``COMMANDS``, functions by name (nested for ``data build colmap``).
+A command may be named like a flag (``eval --compare``), and then stands anywhere among the flags. A function with
+``paired_flags = True`` has ``--no-NAME`` beside ``--NAME``.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from patchprint.common.errors import UserError, require, suggest
 
 SUBCOMMANDS = {
     "models": "list the networks and weights, with license and training data",
-    "data": "build and inspect training and benchmark data",
+    "data": "build, inspect and download training and benchmark data",
     "train": "train a descriptor with a published recipe",
     "calibrate": "choose the threshold of the ratio test for a model",
     "adapt": "tune a descriptor to your own images",
@@ -55,7 +54,7 @@ def say(message: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line; returns the exit code."""
+    """Run one command line and return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     # Threads that spin while they wait slow each other down on a busy machine; torch looks at this when it is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -89,9 +88,9 @@ def _streams() -> Iterator[None]:
 
 
 def _reader_is_gone() -> bool:
-    """Whether nobody reads stdout anymore, as after ``| head``; discard the rest of the output then."""
+    """Return whether nobody reads stdout anymore, as after ``| head``; discard the rest of the output then."""
     look = select.poll()
-    look.register(sys.stdout.fileno(), 0)  # errors are told without being asked for
+    look.register(sys.stdout.fileno(), 0)  # errors are always reported
     if not look.poll(0):
         return False
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -126,7 +125,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> inspect.BoundArguments | None:
-    """Read flags with tyro, whose boxed messages become one sentence; None where help was printed."""
+    """Read flags with tyro; return None if help was printed, and raise its messages as one sentence."""
     import tyro
 
     from patchprint.cli import flags

@@ -23,7 +23,7 @@ def main(
     force: bool = False,
     json: bool = False,
 ) -> None:
-    """Tune a descriptor to your images, and measure the gain on images held out; it is written if there is one.
+    """Tune a descriptor to your images; the tuned weights are written if they gain on held-out images.
 
     Args:
         images: folder of overlapping images, or of a COLMAP model (images/ and sparse/).

@@ -32,11 +32,11 @@ def main(
 
     Args:
         model: a weight file; shipped weights and baselines can be measured, but not written to
-        data: folder of images, of which warped copies are matched; default: photographs that scikit-image ships
+        data: folder of images, which are matched with warped copies; default: images of scikit-image
         views: warped copies of each image
         keypoints: per image
         seed: of warps and light
-        write: store the threshold in the weight file; its weights and their checksum stay as they are
+        write: store the threshold in the weight file; weights and checksum do not change
         strict: stop at the first image that cannot be read; by default it is named and left out
         device: auto, cpu, cuda or mps
         json: print the result as JSON

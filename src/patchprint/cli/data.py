@@ -17,7 +17,7 @@ from patchprint.data.builders import BUILDERS, builder
 
 
 def _build_command(kind: str) -> Callable[..., None]:
-    """A typed function for tyro: the parameters of a builder, and --json."""
+    """Return a typed function for tyro: the parameters of a builder, and --json."""
     build = builder(kind)
 
     def command(src: Path, out: Path, *, force: bool, json: bool, **options: Any) -> None:
@@ -51,7 +51,7 @@ def info(
     seed: int = 0,
     json: bool = False,
 ) -> None:
-    """Say what a store holds: images, points, views, views per point, megabytes; or images and classes.
+    """Print what a store holds: images, points, views, views per point, megabytes; or images and classes.
 
     Args:
         store: its folder.
@@ -98,7 +98,7 @@ def download(
 
 
 def describe(folder: Path) -> dict[str, Any]:
-    """The facts of a store, from its manifest alone."""
+    """Return the facts of a store from its manifest."""
     facts = manifest.read(folder)
     if facts["kind"] == "images":
         return {
@@ -111,7 +111,7 @@ def describe(folder: Path) -> dict[str, Any]:
         }
     return {
         "kind": facts["kind"],
-        "photos": facts.get("photos", 0),
+        "images": facts.get("photos", 0),
         "points": facts["points"],
         "views": facts["views"],
         "views_per_point": round(facts["views"] / max(1, facts["points"]), 3),
@@ -125,7 +125,7 @@ def describe(folder: Path) -> dict[str, Any]:
 
 
 def as_text(facts: dict[str, Any]) -> str:
-    """One line per fact."""
+    """Return one line per fact."""
     width = max(map(len, facts))
     shown = {name: ", ".join(value) if isinstance(value, list) else value for name, value in facts.items()}
     return "\n".join(f"{name.replace('_', ' ').ljust(width)}  {value}" for name, value in shown.items() if value != "")

@@ -1,4 +1,4 @@
-"""``patchprint describe PHOTOS --out OUT``: descriptors of many photos, at keypoints or of the whole, for the next tool."""
+"""``patchprint describe IMAGES --out OUT``: features of a folder of images, or an embedding of each whole image."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from patchprint.common.progress import json_lines
 from patchprint.features import image_model
 from patchprint.features.extract import DescribeSettings
 from patchprint.features.image_model import ImageModel, load_any
-from patchprint.interop.images import list_images, path_or_url, unusable_names
-from patchprint.matching.pair_selection import check_pairs, choose_pairs, match_pairs
+from patchprint.interop.images import path_or_url, unusable_names
 from patchprint.storage import colmap_output, feature_formats
 from patchprint.storage.feature_folder import describe_folder
 
@@ -30,8 +29,6 @@ def main(
     format: Literal["npz", "hloc", "colmap", "opencv-yml"] = "npz",
     masks: Path | None = None,
     strict: bool = False,
-    match: bool = False,
-    pairs: str = "exhaustive",
     shards: bool = False,
     workers: int | None = None,
     address: str | None = None,
@@ -39,47 +36,42 @@ def main(
     force: bool = False,
     json: bool = False,
 ) -> int:
-    """Detect and describe the keypoints of images; with a model of whole images, each image as one.
+    """Detect and describe the keypoints of images; a model of whole images describes each image as one.
 
     Args:
         images: folder of images, searched with its subfolders; or the URL of one in object storage (s3://, gs://)
         out: folder (npz, opencv-yml) or file (hloc: features.h5, colmap: database.db; of whole images: .npz) to write
-        format: npz continues where it stopped; hloc and colmap are single files, written at the end
+        format: npz continues where it stopped; hloc and colmap are single files, written at the end. A COLMAP database with
+            matches is written by patchprint match FEATURES --out database.db
         masks: folder of masks, NAME.png for the image NAME (a.jpg: a.jpg.png or a.png); no keypoints where a mask is black
         strict: stop at the first image that cannot be read; by default it is named and left out
-        match: colmap: match the images too and let COLMAP verify that, so that the database can be mapped at once
-        pairs: with --match: exhaustive, sequential, retrieval, gps, or a file with two names per line (patchprint match --help)
         shards: npz: many images in each file; for ten thousand images and more
-        workers: processes that work side by side (default: 1, with a GPU all cores)
+        workers: number of worker processes (default: 1, with a GPU all cores)
         address: with --engine ray: HOST:PORT of the cluster, or auto for the one on this machine; default: a Ray of its own on
             this machine (ray:float32 says how it is computed there)
-        progress: file for JSON lines that say how far it is
+        progress: file for JSON lines with the progress
         force: replace what is there
         json: print the result as JSON
     """
     cluster, engine = where_and_how(describe.engine, address)
     place, there = path_or_url(images), device_there(describe.device, cluster)
-    here = there if cluster is None else "cpu"
-    model = load_any(describe.model, here, engine=engine)
+    model = load_any(describe.model, there if cluster is None else "cpu", engine=engine)
     if isinstance(model, ImageModel):
         if cluster is not None:
             raise UserError("whole images are described in one process; leave --engine ray out")
         return _describe_whole_images(place, out, model, format, describe.exif, strict, force, json)
-    settings = replace(describe, device=there, engine=engine)
     if isinstance(place, Path):
         files.refuse_overlap(out, place)
     feature_formats.check_output(out, format, describe.exif, force)
     if format == "colmap":
         colmap_output.refuse_url(place)
-    if match:
-        _check_match(place, out, format, pairs)
     # Single-file formats are made of the same per-image files, kept beside them until the file is complete.
     parts = out if format == "npz" else out.with_name(f".{out.name}.parts")
     with json_lines(progress), files.exclusive_writer(parts):
         features = describe_folder(
             place,
             parts,
-            settings,
+            replace(describe, device=there, engine=engine),
             masks=masks,
             workers=workers,
             report=say,
@@ -88,49 +80,26 @@ def main(
             shards=shards,
             cluster=cluster,
         )
-        if match:
-            chosen_pairs = choose_pairs(features, pairs, left_out=features.left_out)
-            matches = match_pairs(features, chosen_pairs, device=here)
-            colmap_output.write_database(out, features, matches)
-        elif format != "npz":
-            feature_formats.write_features(features, out, format, force)
+        keypoints = sum(map(len, features.values())) if format == "npz" else None
         if format != "npz":
+            feature_formats.write_features(features, out, format, force)
             files.remove_folder(parts)
-    counts = [len(item) for item in features.values()] if format == "npz" else None
-    left_out = len(features.left_out) + len(unusable_names(place))
     result = {
         "out": str(out),
         "format": format,
         "model": features.manifest["model"],
-        "photos": len(features),
-        "left_out": left_out,
-        "keypoints": None if counts is None else sum(counts),
+        "images": len(features),
+        "left_out": len(features.left_out) + len(unusable_names(place)),
+        "keypoints": keypoints,
     }
-    text = f"{out}: {len(features)} images described with {result['model']['name']}, {left_out} left out"
-    if match:
-        result |= {"pairs": len(matches), "matches": sum(len(found) for found in matches.values())}
-        text += f"; {result['matches']} matches in {result['pairs']} pairs"
-    emit(result, json, text)
+    name, left_out = result["model"]["name"], result["left_out"]
+    emit(result, json, f"{out}: {len(features)} images described with {name}, {left_out} left out")
     if format == "colmap":
-        say(_next_for_colmap(place, out, match))
-    return 0
-
-
-def _check_match(images: str | Path, out: Path, format: str, pairs: str) -> None:
-    if format != "colmap":
-        raise UserError(
-            f"--match fills a COLMAP database; give --format colmap, or match afterwards: patchprint match {out} --out M.npz"
+        say(
+            f"{out} holds keypoints without descriptors, since COLMAP would take them for SIFT: its own matchers find nothing "
+            f"there. For matches: patchprint describe {images} --out FEATURES; patchprint match FEATURES --out {out} --force"
         )
-    check_pairs(list_images(images), pairs, images=images)
-
-
-def _next_for_colmap(images: str | Path, out: Path, matched: bool) -> str:
-    if matched:
-        return f"next: colmap mapper --database_path {out} --image_path {images} --output_path MODEL"
-    return (
-        f"{out} holds keypoints without descriptors, since COLMAP would take them for SIFT: its own matchers find nothing in "
-        "there. Next: the same command with --match --force, which has the images matched by patchprint"
-    )
+    return 0
 
 
 def _describe_whole_images(
@@ -144,6 +113,6 @@ def _describe_whole_images(
     files.check_output_file(out, force)
     found = image_model.embed_folder(images, model, exif=exif, report=say, strict=strict)
     image_model.save_embeddings(found, out)
-    result = {"out": str(out), "model": asdict(found.model), "photos": len(found.names), "dim": model.dim}
+    result = {"out": str(out), "model": asdict(found.model), "images": len(found.names), "dim": model.dim}
     emit(result, json, f"{out}: {len(found.names)} whole images described with {model.info.name}")
     return 0

@@ -17,7 +17,7 @@ from patchprint.common.files import cache_folder, check_output_file, write_json
 from patchprint.common.table import Table, format_number
 from patchprint.features.model import Model, ModelBase
 from patchprint.networks.engines import EXACT
-from patchprint.report.result_comparison import Comparison, compare, data_name, read_results, train_test_table
+from patchprint.report.result_comparison import Comparison, compare, data_name, read_results
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,7 @@ class Common:
     # Result file, or a folder that receives BENCH/DATA-MODEL.json for each model and data set; DATA leaves out the name of
     # BENCH (oxford/MODEL.json), and --patch-scale N adds -Nsigma.
     out: Path | None = None
-    # One page of all results of this call (.html), as patchprint report makes it.
-    report: Path | None = None
-    # Replace result files and pages that exist.
+    # Replace result files that exist.
     force: bool = False
     # Print the results as JSON.
     json: bool = False
@@ -54,39 +52,27 @@ class Common:
     no_cache: bool = False
     # Stop at the first image that cannot be read; by default it is named, left out and counted.
     strict: bool = False
-    # Only for ubc: the set that each model was trained on, in the order of --model; prints the train > test table.
-    trained_on: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
 
 
 def run(benchmark: Benchmark, common: Common, settings: Any) -> None:
     """Measure every model on every data set."""
     _check(benchmark, common)
-    device = choose_device(common.device)
-    results, trained_on = [], []
+    device, folder = choose_device(common.device), common.cache or cache_folder("predictions")
+    results = []
     for name in common.model:  # before hours of work: all of them can be loaded, and all results written
         _targets(common, benchmark.name, _load(benchmark, common, name))
-    for position, name in enumerate(common.model):
+    for name in common.model:
         model = _load(benchmark, common, name)
         for data, target in _targets(common, benchmark.name, model).items():
-            cache = PredictionCache(None if common.no_cache else common.cache or cache_folder("predictions"))
+            cache = PredictionCache(None if common.no_cache else folder)
             paths = tuple(map(Path, data.split(","))) if data else ()
-            result = measure(
-                Run(benchmark, settings, model, paths, common.seed, cache, common.strict, device)
-            ).to_json()
+            made = measure(Run(benchmark, settings, model, paths, common.seed, cache, common.strict, device))
+            result = made.to_json()
             if target is not None:
                 write_json(target, result)
             results.append(result)
-            trained_on.append(common.trained_on[position] if common.trained_on else "")
-    if common.report is not None:
-        from patchprint.report.full_report import whole_page
-        from patchprint.report.page import write
-
-        write(whole_page(results), common.report)
-    tables = compare(results)
-    if common.trained_on:
-        tables.append(train_test_table(results, trained_on))
     engines = ", ".join(dict.fromkeys(str(result["model"]["engine"]) for result in results))
-    text = "\n\n".join([*map(text_of, tables), f"engine: {engines}"])
+    text = "\n\n".join([*map(text_of, compare(results)), f"engine: {engines}"])
     emit(results[0] if len(results) == 1 else results, common.json, text)
 
 
@@ -111,7 +97,7 @@ def title_of(comparison: Comparison) -> str:
 
 
 def text_of(comparison: Comparison) -> str:
-    """A comparison as a title and aligned columns."""
+    """Return a comparison as a title and aligned columns."""
     rows = [[label, *map(format_number, values)] for label, values in comparison.rows]
     return f"{title_of(comparison)}\n{Table(['', *comparison.columns], rows).to_text()}"
 
@@ -128,10 +114,6 @@ def _check(benchmark: Benchmark, common: Common) -> None:
         for part in data.split(","):
             if not Path(part).exists():
                 raise UserError(f"there is no {part}; give --data what the benchmark is to run on")
-    if common.trained_on and (name != "ubc" or len(common.trained_on) != len(common.model)):
-        raise UserError("--trained-on belongs to ubc and is given once for each --model")
-    if common.report is not None:
-        check_output_file(common.report, common.force)
     many = len(common.model) * max(1, len(common.data)) > 1
     if many and common.out is not None and common.out.suffix == ".json":
         raise UserError(f"--out {common.out} is one file, but there are several results; give a folder")
@@ -149,7 +131,11 @@ def _load(benchmark: Benchmark, common: Common, name: str) -> ModelBase:
 
 
 def _targets(common: Common, name: str, model: ModelBase) -> dict[str, Path | None]:
-    """The result file of every data set; UserError where one cannot be written."""
+    """Return the result file of every data set.
+
+    Raises:
+        UserError: a file cannot be written.
+    """
     targets = {data: _target(common, name, data, model) for data in common.data or ("",)}
     for target in filter(None, targets.values()):
         check_output_file(target, common.force)
@@ -168,7 +154,7 @@ def _target(common: Common, name: str, data: str, model: ModelBase) -> Path | No
 
 
 class _Commands(Mapping[str, Callable[..., None]]):
-    """Typed functions of the benchmarks, created lazily, since benchmarks need optional packages."""
+    """Typed functions of the benchmarks, created when asked for, since benchmarks need optional packages."""
 
     def __getitem__(self, name: str) -> Callable[..., None]:
         if name == "--compare":

@@ -65,11 +65,12 @@ def main(
         "max_error": parity,
         "tolerance": TOLERANCE,
     }
-    lines = [f"{out}: {network.info.name}, {result['megabytes']} MB, opset {OPSET}"]
-    lines.append(
-        f"input  {INPUT} (N, {network.channels}, {network.input_size}, {network.input_size}) float32 in [0, 1]"
-    )
-    lines.append(f"output {OUTPUT} (N, {network.dim}) float32, {_meaning(network)}")
+    size, meaning = network.input_size, "signs / sqrt(D)" if network.kind == "binary" else "unit length"
+    lines = [
+        f"{out}: {network.info.name}, {result['megabytes']} MB, opset {OPSET}",
+        f"input  {INPUT} (N, {network.channels}, {size}, {size}) float32 in [0, 1]",
+        f"output {OUTPUT} (N, {network.dim}) float32, {meaning}",
+    ]
     if network.channels == 1:
         lines.append(f"patches are {network.info.patch_scale:g} times as wide as the scale (sigma) of their keypoint")
     lines += [f"largest difference from torch in {name}: {error:.1e}" for name, error in parity.items()]
@@ -98,7 +99,3 @@ def _smooth_patches(count: int, channels: int, size: int) -> Tensor:
     """Return fixed smooth patches, (count, channels, size, size) in [0, 1]."""
     noise = torch.rand(count, channels, 8, 8, generator=torch.Generator().manual_seed(0))
     return F.interpolate(noise, size=(size, size), mode="bilinear", align_corners=False)
-
-
-def _meaning(network: PatchNetwork) -> str:
-    return "signs / sqrt(D)" if network.kind == "binary" else "unit length"

@@ -23,8 +23,8 @@ def main(
 
     Args:
         image: the image
-        model: output folder of patchprint sfm, which says how its images were described
-        neighbors: how many images of the model, those that look most like this one, it is matched with
+        model: output folder of patchprint sfm
+        neighbors: number of most similar images of the model to match it with
         device: auto, cpu, cuda or mps
         seed: seed of everything random
         json: print the pose as JSON: center and rotation (world to camera), COLMAP's quaternion and translation, the camera

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import tyro
@@ -20,17 +20,14 @@ from patchprint.matching.matchers import MatchSettings, match_and_verify, matche
 from patchprint.storage.match_formats import as_json, check_outputs, relative_names, write_matches
 
 LARGE = 50_000_000  # pixels that take a minute or more to search
-_SWITCHES = ("--upright", "--no-spread", "--exif", "--force", "--json")
 _OF_TWO = ("--model", "--detector", "--max-keypoints", "--max-size", "--upright", "--no-spread", "--exif")
 _OF_MANY = ("--pairs", "--neighbors", "--address", "--progress")
+_SWITCHES = ("--upright", "--no-spread", "--exif", "--force", "--json", "-h", "--help")
 
 
 def select(arguments: Sequence[str]) -> Callable[..., int]:
-    """The function for these words: `main` for two images, `match_many.main` for one folder or file of features."""
-    if {"-h", "--help"} & set(arguments):
-        places = [word for word in arguments if not word.startswith("-")]
-    else:
-        places = _positional(arguments)
+    """Return the command for these words: `main` for two images, `match_many.main` for a folder or file of features."""
+    places = _positional(arguments)
     for place in places:
         if place.startswith(("http://", "https://")):
             raise UserError(f"{place} is a web page; download the image first")
@@ -55,7 +52,7 @@ def main(
     force: bool = False,
     json: bool = False,
 ) -> int:
-    """Match two images; patchprint match FEATURES --help tells how many are matched.
+    """Match two images; patchprint match FEATURES --help is for many.
 
     Args:
         a: first image; for many images instead a folder of features (patchprint describe) or an hloc features.h5
@@ -72,7 +69,11 @@ def main(
     folder, pair = relative_names(a, b)
     check_outputs(out, force, images=folder, two=True)
     if any(path.suffix.lower() == ".db" for path in out):
-        _check_database(describe, a, pair)
+        from patchprint.storage import colmap_output
+
+        colmap_output.refuse_exif_rotation(describe.exif)
+        if pair[0] == pair[1]:
+            raise UserError(f"{a} is given twice; a COLMAP database holds no matches of an image with itself")
     started = time.monotonic()
     device = str(choose_device(describe.device))
     model = load(describe.model, device, engine=describe.engine)
@@ -81,11 +82,8 @@ def main(
         say(
             f"an image has more than {LARGE // 10**6} megapixels; --max-size 4000 searches a smaller copy, in less time"
         )
-    features = []
-    for path in (a, b):
-        found = dataclasses.replace(find_keypoints(images.pop(0), describe), path=path)
-        features.append(describe_found(found, model))
-    first, second = features
+    first = describe_found(replace(find_keypoints(images.pop(0), describe), path=a), model)
+    second = describe_found(replace(find_keypoints(images.pop(0), describe), path=b), model)
     say_ratio(matching, first)
     matches = match_and_verify(first, second, matching, device=device)
     seconds = round(time.monotonic() - started, 3)
@@ -96,13 +94,13 @@ def main(
         json,
         f"{len(first)} and {len(second)} keypoints, {len(matches)} matches{inliers}{verdict} ({model.info.name}, {seconds} s)",
     )
-    named = dict(zip(pair, features, strict=True))
+    named = dict(zip(pair, (first, second), strict=True))
     write_each(out, lambda path: write_matches(named, {pair: matches}, path, force, folder, two=True))
     return 0
 
 
 def say_ratio(settings: MatchSettings, features: Features) -> None:
-    """Tell on stderr that Lowe's ratio is used, where neither user nor model give another."""
+    """Print a note if Lowe's ratio is used, since neither user nor model give another."""
     if features.ratio is None and settings.ratio is None and settings.matcher in matchers_with_ratio():
         say(f"{features.model.name} has no calibrated ratio, {LOWE_RATIO} is taken; --ratio gives another")
 
@@ -122,14 +120,6 @@ def write_each(out: Sequence[Path], write: Callable[[Path], None]) -> None:
         raise failed[0]
 
 
-def _check_database(describe: DescribeSettings, a: Path, pair: tuple[str, str]) -> None:
-    from patchprint.storage import colmap_output
-
-    colmap_output.refuse_exif_rotation(describe.exif)
-    if pair[0] == pair[1]:
-        raise UserError(f"{a} is given twice; a COLMAP database holds no matches of an image with itself")
-
-
 def _refuse_flags(arguments: Sequence[str], flags: Sequence[str], why: str) -> None:
     for word in arguments:
         if word.partition("=")[0] in flags:
@@ -137,7 +127,7 @@ def _refuse_flags(arguments: Sequence[str], flags: Sequence[str], why: str) -> N
 
 
 def _positional(arguments: Sequence[str]) -> list[str]:
-    """The words that are neither flags nor their values."""
+    """Return the words that are neither flags nor their values."""
     found, is_value = [], False
     for word in arguments:
         if word.startswith("-") and not is_value:

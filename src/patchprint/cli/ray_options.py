@@ -1,4 +1,4 @@
-"""``--engine ray[:ENGINE] [--address A]``: the cluster and the engine, in one flag."""
+"""Parse ``--engine ray[:ENGINE] --address HOST:PORT`` into a cluster and an engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RAY = "ray"
 
 
 def where_and_how(engine: str, address: str | None) -> tuple[Cluster | None, str]:
-    """Split ``--engine`` into cluster (None for this process) and engine; "ray" is "ray:auto", "ray:int8" is int8 there."""
+    """Return the cluster, None for this process, and the engine that computes there: "ray" is "ray:auto"."""
     place, _, computed = engine.partition(":")
     if place != RAY:
         if address is not None:

@@ -25,14 +25,14 @@ def main(
     """Serve a page in the browser that matches two images and compares with SIFT, and its HTTP API.
 
     Args:
-        host: address to listen on; the default is reachable from this machine only, any other lets strangers in
+        host: address to listen on; the default is reachable from this machine only, others may be reachable from the network
         port: 0 picks a free one
         models: weight files to offer besides the shipped models
         host_name: host names allowed in requests, besides localhost and IP addresses
         max_upload_mb: megabytes of one image
         max_megapixels: megapixels of one image
-        max_seconds: a request that takes longer is given up
-        max_waiting: requests that may wait; more are refused
+        max_seconds: deadline for the answer to a request
+        max_waiting: length of the queue; further requests are refused
         device: auto, cpu, cuda or mps
         engine: how a network is computed, as in patchprint match
     """

@@ -72,7 +72,7 @@ def resume(
     device: str = "",
     json: Switch = False,
 ) -> int:
-    """Go on with the run in a folder, whatever its recipe, from its last checkpoint and with its own settings.
+    """Resume the run in a folder, of any recipe, from its last checkpoint and with its own settings.
 
     Args:
         out: folder of the run.
