@@ -60,12 +60,6 @@ def test_points_far_outside_do_not_hide_the_others() -> None:
     assert scene(cloud[:500]).note().startswith("All 500 points, and 3 cameras.")
 
 
-@pytest.mark.parametrize(("points", "count"), [(np.zeros((0, 3)), 0), (np.ones((4, 3)), 0), (np.ones((4, 3)), 1)])
-def test_scenes_without_points_or_cameras(points: np.ndarray, count: int) -> None:
-    data = scene(points, count).data()
-    assert np.isfinite(data["frusta"]).all() and np.isfinite(data["eye"]).all() and np.isfinite(positions(data)).all()
-
-
 def test_points_and_cameras_of_a_model(tmp_path: Path) -> None:
     pycolmap = pytest.importorskip("pycolmap")
     pycolmap.set_random_seed(0)

@@ -11,7 +11,7 @@ import pytest
 
 from patchprint.common.errors import UserError
 from patchprint.networks import weights
-from patchprint.studies import Curves, Measure, run_study
+from patchprint.studies import run_study
 from patchprint.studies._engine import do_run
 from patchprint.studies._plan import plan
 from patchprint.training import loop
@@ -97,19 +97,6 @@ def test_runs_of_another_study_are_taken_over(
     assert after["columns"] == before["columns"]
     assert after["runs"][0]["series"] == before["runs"][0]["series"]
     assert run_study("toy", study, options(tmp_path / "second", training_store)).table == second.table
-
-
-def test_a_json_file_gives_only_runs_with_the_curves_that_are_shown(
-    training_store: str, tmp_path: Path, steps: list[str]
-) -> None:
-    run_study("toy", small(seeds=(0,)), options(tmp_path / "first", training_store))
-    steps.clear()
-    study = small(seeds=(0,), figures=(Curves("loss/*", "losses", panels=("norms",)),))
-    run_study("toy", study, options(tmp_path / "again", training_store, reuse=(tmp_path / "first" / "toy.json",)))
-    assert len(steps) == 2 * 12, "its runs have no losses"
-    steps.clear()
-    run_study("toy", study, options(tmp_path / "whole", training_store, reuse=(tmp_path / "first",)))
-    assert steps == []
 
 
 def test_only_studies_can_be_reused(training_store: str, tmp_path: Path) -> None:
@@ -239,13 +226,6 @@ def test_the_measured_weights_are_those_that_the_study_names(training_store: str
         assert do_run(run) == ""
         measured = json.loads(run.result.read_text(encoding="utf-8"))
         assert measured["sha256"] == weights.load_network(run.folder / f"{chosen}.safetensors").info.sha256
-
-
-def test_a_wrong_measure_is_one_sentence(training_store: str, tmp_path: Path) -> None:
-    study = toy_study(measures={"test": Measure("ubc", on="test", settings={"pears": 3})})
-    run = plan(study, options(tmp_path, training_store))["hynet-plain-seed0"]
-    assert do_run(run) == "benchmark 'ubc' has no option 'pears'; did you mean pairs?"
-    assert not run.is_done
 
 
 def test_a_foreign_folder_is_left_alone(training_store: str, tmp_path: Path) -> None:

@@ -16,9 +16,7 @@ from patchprint.studies._figures import StudyDrawing
 from patchprint.studies._measures import PROBES
 from patchprint.studies._results import Row, RunRecord, blocks
 from patchprint.studies.hynet import largest_slope
-from patchprint.studies.sec import LOSSES
 from patchprint.training import RECIPES, resolve
-from patchprint.training.config import differences
 from support import image_sets
 from support.benchmark_data import write_store
 from support.slowness import slow_but
@@ -153,23 +151,6 @@ def test_it_runs_from_end_to_end(name: str, sets: dict[bool, Path], tmp_path: Pa
     assert (tmp_path / name / f"{name}.svg").is_file()
 
 
-def published(name: str, *labels: str) -> list[float]:
-    (case,) = (case for case in STUDIES[name].cases if tuple(case.labels.values()) == labels)
-    return list(case.published.values())
-
-
-def test_metric_losses_have_the_papers_batches_and_weights() -> None:
-    settings = {tuple(case.labels.values()): case.settings for case in STUDIES["metric-losses"].cases}
-    assert settings["cars", "semihard", "SEC"] == {"loss": "semihard", "views": 3, "batch": 40, "sec": 0.5}
-    assert settings["cars", "n-pair", "L2 penalty"] == {
-        "loss": "n-pair", "views": 2, "batch": 60, "norm_penalty": 0.005,
-    }  # fmt: skip
-    assert settings["cub", "n-pair", "L2 penalty"]["norm_penalty"] == 1e-4
-    assert settings["cub", "triplet", "SEC"]["sec"] == 1
-    sizes = {labels[1]: values["views"] * values["batch"] for labels, values in settings.items()}
-    assert sizes == dict.fromkeys(LOSSES, 120) | {"tuplet-margin": 128}
-
-
 def test_rows_of_a_loss_have_one_rate_but_for_multi_similarity() -> None:
     rates: dict[tuple[str, ...], set[float]] = {}
     for each in STUDIES["metric-losses"].cases:
@@ -185,14 +166,6 @@ def test_rows_of_a_loss_have_one_rate_but_for_multi_similarity() -> None:
     with_norm = case("metric-losses", "cub", "multi-similarity", "plain, settings of SEC").settings
     sec = case("metric-losses", "cub", "multi-similarity", "SEC").settings
     assert {**with_norm, "sec": sec["sec"]} == sec
-
-
-def test_the_weight_of_sec_is_chosen_on_classes_that_are_not_learned() -> None:
-    study = STUDIES["metric-sec-weight"]
-    assert {measure.settings["split"] for measure in study.measures.values()} == {"val"}
-    assert all(each.settings["hold_out"] for each in study.cases)
-    weights = [float(c.labels["eta"]) for c in study.cases if list(c.labels.values())[:2] == ["cars", "semihard"]]
-    assert weights == [0, 0.01, 0.03, 0.1, 0.3, 1]
 
 
 def case(name: str, *labels: str) -> Case:
@@ -224,19 +197,6 @@ def test_methods_are_compared_on_equal_terms() -> None:
     for method, config in configs.items():
         rates = {c.settings["lr"]: c.settings for c in tried if c.recipe == method}
         assert rates[config.lr] == case("comparison", method, "liberty").settings
-
-
-def test_losses_differ_from_hynets_norms_in_the_norm_alone() -> None:
-    one, other = (case("hynet-frn", "HardNet", norm) for norm in ("BN", "FRN"))
-    first, second = (resolve(each.recipe, data=("x",), **each.settings) for each in (one, other))
-    assert differences(first, second) == ["network"]
-    assert [c.recipe for c in STUDIES["hynet-alpha"].cases][-2:] == ["hardnet", "sosnet"]
-
-
-def test_batch_sizes_of_doap_have_equal_epochs() -> None:
-    sizes = [c.settings["batch"] for c in STUDIES["doap-batch"].cases]
-    assert sizes == [256, 512, 1024, 2048, 4096]
-    assert {c.settings["batch"] * c.settings["steps"] for c in STUDIES["doap-batch"].cases} == {44_000 * 1024}
 
 
 def test_center_surround_starts_from_the_tower_of_its_set() -> None:

@@ -73,14 +73,6 @@ def test_means_over_a_label_have_the_columns_that_all_rows_have() -> None:
     assert "Mean over recipe:" in text(study, rows)
 
 
-def test_a_transposed_table_has_a_line_for_each_column() -> None:
-    study = toy_study(transposed=True)
-    found = lines(results_table(study, rows_of(study, *made_up())))
-    assert found[:2] == ["| recipe | hardnet | hardnet | hynet | hynet |", "| --- | ---: | ---: | ---: | ---: |"]
-    assert found[3] == "| FPR95 % (published) | 5.00 ± 1.41 (10.00) | 3.50 ± 0.71 (9.00) | 7.00 | failed |"
-    assert len(found) == 2 + 1 + 3
-
-
 def test_a_published_gain_needs_no_published_numbers() -> None:
     plain, sec = toy_study().cases[2:]
     study = toy_study(cases=(plain, dataclasses.replace(sec, published_gain={"FPR95 %": -0.39})))
