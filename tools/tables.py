@@ -799,14 +799,14 @@ TABLES: dict[str, Callable[[Path], str]] = {
         "Damaged files by reader: results/reliability/fuzz.json.",
         _readers,
     ),
-    **{f"speed-{n}": _stage(n, "bench-cpu.json") for n in ("describe", "photo", "sample", "latency", "detect", "step")},
+    **{f"speed-{n}": _stage(n, "bench-cpu.json") for n in ("describe", "image", "sample", "latency", "detect", "step")},
     "speed-match": _stage("match", "match-cpu.json"),
-    **{f"speed-busy-{name}": _stage(name, "bench-cpu-busy.json") for name in ("describe", "photo")},
+    **{f"speed-busy-{name}": _stage(name, "bench-cpu-busy.json") for name in ("describe", "image")},
     "speed-growth": _growth("growth-cpu.json"),
     "speed-limits": _limits("bench-cpu.json"),
     **{
         f"speed-gpu-{name}": _stage(name, "bench-h200.json")
-        for name in ("describe", "keypoints", "latency", "sample", "match", "photo")
+        for name in ("describe", "keypoints", "latency", "sample", "match", "image")
     },
     "speed-gpu-growth": _growth("growth-h200.json"),
     "speed-gpu-limits": _limits("bench-h200.json"),

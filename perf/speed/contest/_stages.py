@@ -117,7 +117,7 @@ class Contest:
 
 def describers(stage: str, contest: Contest) -> Work:
     """A stage of ``patchprint bench`` with all contenders."""
-    detect(_SMALL) if stage == "photo" else None  # where OpenCV is not installed, nobody has keypoints
+    detect(_SMALL) if stage == "image" else None  # where OpenCV is not installed, nobody has keypoints
     data, ours = contest.data, contest.ours(bench.engines_of_stage(stage, contest.engines))
     names = {key: bench.contender_name(*key) for key in ours}
     work = bench.STAGES[stage](data, {names[key]: model for key, model in ours.items()}, contest.device)
@@ -126,7 +126,7 @@ def describers(stage: str, contest: Contest) -> Work:
         task: Task | None
         if stage == "describe":
             task = other.of_patches(bench.cut_bench_patches(data, contest.device))
-        elif stage == "photo":
+        elif stage == "image":
             run = other.of_image(data.count)
             task = None if run is None else for_each(run, data.images)
         else:

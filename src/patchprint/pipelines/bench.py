@@ -154,7 +154,7 @@ STAGES: Registry[Callable[[BenchImages, Mapping[str, Model], torch.device], Work
         "describe": describing,
         "keypoints": at_keypoints,
         "latency": partial(at_keypoints, count=LATENCY),
-        "photo": whole_image,
+        "image": whole_image,
     },
 )
 

@@ -209,7 +209,7 @@ def _write_results(
     model: Any,
     calls: list[provenance.RunRecord],
 ) -> None:
-    """The summary, the picture, the points and the report of a model."""
+    """Write the summary, the drawing, the points and the report of a model."""
     from patchprint.pipelines.sfm_page import page
     from patchprint.report.page import write
     from patchprint.report.scenes import draw_model

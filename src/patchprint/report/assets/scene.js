@@ -1,4 +1,4 @@
-// A scene of points and cameras that turns: WebGL with two small programs. Where there is no WebGL the picture stays.
+// A scene of points and cameras that turns: WebGL with two small programs. Where there is no WebGL the drawing stays.
 (() => {
   "use strict";
   const POINTS = `attribute vec3 place; attribute vec3 color; uniform mat4 view; uniform float unit, size; varying vec3 shade;
