@@ -53,7 +53,7 @@ def test_a_photo_of_another_place_is_refused(
 ) -> None:
     cv2.imwrite(str(tmp_path / "other.png"), texture(300, 400, seed=9))
     assert cli.main(["localize", str(tmp_path / "other.png"), str(room_model)]) == 2
-    assert "could not be found" in capsys.readouterr().err
+    assert "could not be localized" in capsys.readouterr().err
     assert cli.main(["localize", str(tmp_path / "other.png"), str(tmp_path)]) == 2
     assert "holds no finished model of patchprint sfm" in capsys.readouterr().err
     assert cli.main(["localize", str(tmp_path / "other.png"), str(room_model), "--neighbors", "0"]) == 2

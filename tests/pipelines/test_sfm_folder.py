@@ -73,7 +73,7 @@ def test_unfinished_folders_and_other_weights_are_refused(room_model: Path, tmp_
     shutil.copytree(room_model, copy)
     manifest = copy / "features" / "features.json"
     manifest.write_text(manifest.read_text().replace('"sha256": ""', '"sha256": "abc"'))
-    with pytest.raises(ValueError, match="other weights of the name 'rootsift'"):
+    with pytest.raises(ValueError, match="other weights named 'rootsift'"):
         SfmFolder.open(copy).describer()
     (copy / "model" / "database.db").unlink()
     with pytest.raises(ValueError, match=r"model/database\.db is missing"):

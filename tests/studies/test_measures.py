@@ -81,7 +81,7 @@ def test_weights_are_those_of_the_loss(store: Path) -> None:
 
 
 def test_sets_that_cannot_be_measured_are_refused(store: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="binary gives bits"):
+    with pytest.raises(UserError, match="binary has binary descriptors"):
         found("values", BinaryPixels(), store)
     write_store(tmp_path / "few", scenes=1, points=3, views=2)
     with pytest.raises(UserError, match="3 points with two views"):

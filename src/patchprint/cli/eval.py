@@ -113,7 +113,7 @@ def _check(benchmark: Benchmark, common: Common) -> None:
     for data in common.data:
         for part in data.split(","):
             if not Path(part).exists():
-                raise UserError(f"there is no {part}; give --data what the benchmark is to run on")
+                raise UserError(f"there is no {part}; --data takes the folder or file to measure on")
     many = len(common.model) * max(1, len(common.data)) > 1
     if many and common.out is not None and common.out.suffix == ".json":
         raise UserError(f"--out {common.out} is one file, but there are several results; give a folder")

@@ -40,7 +40,7 @@ def main(
         json: print the result as JSON.
     """
     if out.suffix.lower() != ".onnx":
-        raise UserError(f"{out}: networks are written as .onnx; give --out a name that ends so")
+        raise UserError(f"{out}: networks are written as .onnx; give --out a name with that suffix")
     check_output_file(out, force)
     if model in BASELINES:
         raise UserError(f"{model} is no network, so there is nothing to export; patchprint models lists the networks")

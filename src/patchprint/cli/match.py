@@ -36,7 +36,7 @@ def select(arguments: Sequence[str]) -> Callable[..., int]:
         return main
     if Path(places[0]).suffix.lower() in SUFFIXES and not Path(places[0]).is_dir():
         raise UserError(f"the second image is missing: patchprint match {places[0]} B.jpg")
-    _refuse_flags(arguments, _OF_TWO, f"is for images, and the features in {places[0]} are made; give it to describe")
+    _refuse_flags(arguments, _OF_TWO, f"is for images; {places[0]} holds features, so give it to patchprint describe")
     from patchprint.cli import match_many
 
     return match_many.main

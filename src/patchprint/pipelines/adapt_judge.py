@@ -40,9 +40,7 @@ class HeldOutPairs:
     def __init__(self, store: TrackStore, held_out: np.ndarray) -> None:
         self.pairs = _overlapping(store, held_out)
         if not self.pairs:
-            raise UserError(
-                "the held-out images show too few of the points of the others; give images that overlap more"
-            )
+            raise UserError("the held-out images share too few points with the others; give images that overlap more")
         self._pixels = {
             number: store.images.pixels(number) for number in sorted({n for pair in self.pairs for n in pair})
         }

@@ -69,8 +69,8 @@ def localize(
     inliers = 0 if found is None else int(found.inliers.sum())
     if found is None or inliers < FEWEST_INLIERS:
         raise UserError(
-            f"{path} could not be found in {folder}: {inliers} of {len(point)} matches with its points agree, and "
-            f"{FEWEST_INLIERS} are needed; it may show another place"
+            f"{path} could not be localized in {folder}: {inliers} of {len(point)} 2D-3D matches are inliers, {FEWEST_INLIERS} "
+            "are needed; it may show another place"
         )
     return Localized(path, found, len(point), inliers)
 

@@ -57,8 +57,8 @@ class SfmFolder:
         model = load(settings.model, device)
         if model.id.sha256 != known["sha256"]:
             raise UserError(
-                f"the images of {self.folder} were described with other weights of the name {known['name']!r} "
-                f"({known['sha256'][:12]}) than those that are here ({model.id.sha256[:12]})"
+                f"{self.folder} was made with other weights named {known['name']!r} ({known['sha256'][:12]}) than "
+                f"the installed ones ({model.id.sha256[:12]}); run patchprint sfm again"
             )
         return model
 

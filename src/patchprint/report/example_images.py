@@ -90,7 +90,7 @@ def _read_points(run: Run) -> list[np.ndarray]:
 
 def _check(patches: np.ndarray, is_right: bool) -> None:
     if not is_right or patches.dtype != np.uint8 or 0 in patches.shape[2:]:
-        raise UserError("its arrays have other shapes than those that training writes")
+        raise UserError("its arrays have unexpected shapes or types")
 
 
 def _tile(cells: np.ndarray, caption: str, alt: str) -> EmbeddedImage:

@@ -191,7 +191,7 @@ PROBES: Registry[Callable[[], Benchmark]] = Registry(
 def _floats(run: Run, source: PatchSource, points: Tensor, views: Tensor) -> Tensor:
     """Describe patches with a network of floats, points (U,), views (U,) -> (U, D)."""
     if run.model.kind == "binary":
-        raise UserError(f"{run.model.info.name} gives bits; its values have no distribution to look at")
+        raise UserError(f"{run.model.info.name} has binary descriptors; this probe needs floats")
     return describe_patches(run, source, points, views)
 
 
