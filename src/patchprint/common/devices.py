@@ -113,7 +113,7 @@ def _pool(workers: int) -> ThreadPoolExecutor:
 
 
 def _begin_in_child() -> None:
-    """A forked child has none of its parent's threads, neither ours nor PyTorch's, and would wait for them for ever."""
+    """Reset threads in a forked child, which has none of its parent's and would wait for them forever."""
     _pool.cache_clear()
     torch.set_num_threads(1)  # as the workers of a DataLoader do
 

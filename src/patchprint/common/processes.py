@@ -64,7 +64,7 @@ class Worker:
             self.connection.send(request)
 
     def has_reply(self) -> bool:
-        """Whether `receive` will not wait, once the connection is readable: what is there may only be the sign of the start."""
+        """Whether `receive` will not wait, once the connection is readable; the first message only reports the start."""
         if not self._is_ready:
             with contextlib.suppress(EOFError, ConnectionError):
                 self.connection.recv_bytes()

@@ -12,7 +12,7 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -24,7 +24,7 @@ _started = time.monotonic()
 
 
 class RunRecord(TypedDict):
-    """Where, when and how it was measured."""
+    """Where, when and how a result was measured."""
 
     command: str
     version: str
@@ -38,7 +38,7 @@ class RunRecord(TypedDict):
 
 @dataclass(frozen=True)
 class Result:
-    """One measurement, as it is written to ``results/``; `record` makes it.
+    """One measurement, as it is written to ``results/``.
 
     Attributes:
         settings: by name, those of the benchmark.
@@ -48,43 +48,32 @@ class Result:
     """
 
     benchmark: str
-    settings: dict[str, Any]
-    model: dict[str, Any]
-    data: dict[str, Any]
-    seed: int | None
-    scores: dict[str, Any]
-    run: RunRecord
+    settings: dict[str, Any] = field(default_factory=dict)
+    model: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+    scores: dict[str, Any] = field(default_factory=dict)
+    run: RunRecord = field(default_factory=lambda: run_info())
     schema: int = 1
 
     def to_json(self) -> dict[str, Any]:
-        """The result as it is written to a file."""
+        """Convert to the object that is written to a file."""
         return dataclasses.asdict(self)
 
 
-def record(
-    benchmark: str,
-    *,
-    settings: dict[str, Any],
-    scores: dict[str, Any],
-    model: dict[str, Any] | None = None,
-    data: dict[str, Any] | None = None,
-    seed: int | None = None,
-    started: float | None = None,
-    command: str | None = None,
-) -> Result:
-    """A measurement of this process, with all that is known about where it comes from.
+def record(benchmark: str, *, started: float | None = None, command: str | None = None, **fields: Any) -> Result:
+    """Make the result of a measurement in this process; ``fields`` are those of `Result`, the others of `run_info`."""
+    return Result(benchmark, run=run_info(started, command), **fields)
+
+
+def run_info(started: float | None = None, command: str | None = None) -> RunRecord:
+    """Collect the ``run`` part of a Result.
 
     Args:
         started: a time.monotonic() reading; without it, the process's age is taken.
         command: what to type to repeat it; without it, the command line of this process.
     """
-    return Result(benchmark, settings, model or {}, data or {}, seed, scores, run_info(started, command))
-
-
-def run_info(started: float | None = None, command: str | None = None) -> RunRecord:
-    """The ``run`` part of a Result; the arguments are those of ``record``."""
     seconds = time.monotonic() - (_started if started is None else started)
-    on_gpu = torch.cuda.is_available() and torch.cuda.is_initialized()
     found: RunRecord = {
         "command": command or _command(),
         "version": patchprint.__version__,
@@ -93,13 +82,13 @@ def run_info(started: float | None = None, command: str | None = None) -> RunRec
         "seconds": round(seconds, 3),
         "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
-    if on_gpu:
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
         found["gpu_peak_mib"] = round(torch.cuda.max_memory_allocated() / 2**20, 1)
     return found
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores, accelerator and library versions of this machine."""
+    """Describe this machine: processor, cores, accelerator and library versions."""
     return {
         "cpu": _cpu_name(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -110,7 +99,7 @@ def machine() -> dict[str, Any]:
 
 
 def origin(runs: Sequence[dict[str, Any]]) -> str:
-    """The small print of a page: versions and machines of ``run`` parts of results."""
+    """Name the versions and machines of ``run`` parts of results, for the foot of a page."""
     words = []
     for run in runs:
         machine = run.get("machine")

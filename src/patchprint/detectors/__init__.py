@@ -32,9 +32,9 @@ Find = Callable[[np.ndarray, int | None, np.ndarray | None], Keypoints]
 
 @dataclass(frozen=True)
 class Detector:
-    """A way to find keypoints.
+    """A keypoint detector.
 
-    ``finds`` says what it answers to, which decides the known images that its positions, scales and angles are tested with.
+    ``finds`` is the structure it responds to, which selects the known images that test its positions, scales and angles.
     ``find`` may return more than are wanted; ``detect`` keeps the strongest. A detector without scores is ordered by scale,
     one that knows no scale or no angle returns a fixed scale and angle 0. ``settings`` are named sets of further arguments
     of ``find``. ``package`` is what must be installed for it.
@@ -142,7 +142,7 @@ def strongest_first(keypoints: Keypoints, count: int | None = None) -> Keypoints
 
 
 def select(keypoints: Keypoints, count: int, image_size: tuple[int, int], spread: bool = True) -> Keypoints:
-    """Select the ``count`` strongest keypoints; with ``spread``, each cell of a grid first sends its share, if it has it."""
+    """Select the ``count`` strongest keypoints; with ``spread``, each cell of a grid gets its share first."""
     ordered = strongest_first(keypoints)
     if not spread or len(ordered) <= count:
         return ordered[:count]

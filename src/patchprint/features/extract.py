@@ -151,7 +151,7 @@ def find_keypoints(
 
 
 def describe_found(found: Found, model: Model) -> Features:
-    """Describe what `find_keypoints` found; places and scales of the features are those in the image itself."""
+    """Describe the keypoints of `find_keypoints`; the features are in coordinates of the full-size image."""
     return _features(found, model.describe_keypoints(found.pixels, found.keypoints), model)
 
 
@@ -163,7 +163,7 @@ def _features(found: Found, descriptors: Tensor, model: Model) -> Features:
 
 
 def _refuse_outside(keypoints: Keypoints, image: np.ndarray) -> None:
-    """Raise UserError for keypoints beyond the image by more than the pixel by which refined positions may be."""
+    """Raise UserError for keypoints more than a pixel outside of the image; refinement may move them by less."""
     height, width = image.shape
     beyond = torch.maximum((-1 - keypoints.xy).amax(1), (keypoints.xy - torch.tensor([width, height])).amax(1)) > 0
     outside = beyond.nonzero().flatten().tolist()
@@ -176,12 +176,12 @@ def _refuse_outside(keypoints: Keypoints, image: np.ndarray) -> None:
 
 
 def _shift(factor: float) -> tuple[float, float]:
-    """The new position of the center of the first pixel when an image is scaled about its corner."""
+    """Offset of pixel centers when an image is scaled."""
     return 0.5 * factor - 0.5, 0.5 * factor - 0.5
 
 
 def _smaller_mask(mask: np.ndarray, whole: tuple[int, ...], smaller: tuple[int, ...]) -> np.ndarray:
-    """The mask of an image at the center of each pixel of its smaller copy."""
+    """Sample the mask of an image at the pixel centers of its smaller copy."""
     if mask.shape != whole:
         raise UserError(f"the mask has shape {mask.shape}, the image {whole}; they must be equal")
     factor = max(whole) / max(smaller)

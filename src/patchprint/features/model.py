@@ -64,7 +64,7 @@ class ModelBase:
 
     @property
     def input_size(self) -> int:
-        """Pixels along the side of what the network sees."""
+        """Side of the network's input in pixels."""
         return self.info.input_size
 
     @property
@@ -79,7 +79,7 @@ class ModelBase:
 
 
 class Model(ModelBase, ABC):
-    """A descriptor of patches, and of keypoints by the patches around them; made by ``patchprint.load``."""
+    """Base class of models that describe patches, and keypoints by the patches around them; made by ``patchprint.load``."""
 
     @property
     def patch_scale(self) -> float:
@@ -91,7 +91,7 @@ class Model(ModelBase, ABC):
         return self.input_size
 
     def engine_for_many(self) -> str:
-        """The engine for work of minutes, for which some seconds of preparation do not count."""
+        """The engine for many images, where seconds of preparation pay off."""
         return self.engine or engines.AUTO
 
     @abstractmethod
@@ -112,7 +112,7 @@ class Model(ModelBase, ABC):
         return [self.describe_keypoints(*each) for each in zip(images, keypoints, strict=True)]
 
     def with_patch_scale(self, patch_scale: float) -> Model:
-        """The same model with patches of another size; it has no calibrated ratio."""
+        """Return this model with patches of another size and without a calibrated ratio."""
         if not 1 <= patch_scale <= 200:
             raise UserError(f"a patch scale of {patch_scale:g} is not between 1 and 200 sigma")
         changed = copy.copy(self)
@@ -120,14 +120,14 @@ class Model(ModelBase, ABC):
         return changed
 
     def signs(self) -> Model:
-        """The same model with the signs of its descriptor as packed bits, what the papers call its binary form.
+        """Return this model with the signs of its descriptor as packed bits, the binary form of the papers.
 
         Descriptors are those of ``compress(features, "bits")``: bit 1 where a component is above zero, Hamming distance.
         """
         return SignsModel(self)
 
     def _describe_in(self, pyramids: ImagePyramids, image: int | Tensor, keypoints: Keypoints) -> Tensor:
-        """Describe keypoints of images, of which ``image`` names the one or that of each keypoint, (N,)."""
+        """Describe keypoints; ``image`` is the number of their image, or that of each keypoint, (N,)."""
         if len(keypoints) == 0:
             return self.describe_patches(torch.zeros(0, 1, self.input_size, self.input_size))
         chunk = _CHUNK.get(pyramids.device.type, _CHUNK["cpu"])

@@ -48,7 +48,7 @@ def write_features(
 
 
 def read_features(path: str | Path) -> Iterator[tuple[str, Features]]:
-    """The features of an hloc file, ours or another's (then without scales: 1, and without angles: 0)."""
+    """Yield the features of an hloc file by image name; files without scales and angles get 1 and 0."""
     with parsing(path, "a features file in hloc's layout"), _open(path) as store:
         names: list[str] = []
         store.visititems(lambda name, item: names.append(name) if _is_features(item) else None)
@@ -129,7 +129,7 @@ def descriptor_vectors(item: Features) -> np.ndarray:
 
 
 class _Sink(io.FileIO):
-    """A file for HDF5, which may crash when a write fails: here none seems to, and ``error`` is that of the first which did."""
+    """A file for HDF5, which may crash when a write fails: writes always succeed here, ``error`` is the first failure."""
 
     error: OSError | None = None
 
@@ -152,7 +152,7 @@ class _Sink(io.FileIO):
 
 @contextlib.contextmanager
 def _create(path: str | Path) -> Iterator[Any]:
-    """A new HDF5 file that takes its name when it is whole."""
+    """Create an HDF5 file atomically."""
     h5py = require("h5py", extra="sfm")
     with atomic_file(path) as temporary, _Sink(temporary, "r+") as sink:
         try:
@@ -180,7 +180,7 @@ def _read_group(group: Any, place: Path | None) -> Features:
 
 
 def _read(group: Any, name: str) -> np.ndarray:
-    """An array that lies in this file itself and is no larger than what is stored of it could unpack to."""
+    """Read an array; links, external data and sizes beyond what the stored bytes can unpack to are refused."""
     h5py = require("h5py", extra="sfm")
     if not isinstance(group.get(name, getlink=True), h5py.HardLink):
         raise UserError(f"{name} in it is a link")
@@ -201,7 +201,7 @@ def _attribute(group: Any, name: str, default: Any) -> Any:
 
 
 def _refuse_any_length(name: str, kind: np.dtype) -> None:
-    """Values without a fixed length lie in a heap of the file, and of a damaged one HDF5 reads some for ever."""
+    """Refuse variable-length values: a corrupt heap makes libhdf5 hang."""
     if kind.hasobject:
         raise UserError(f"{name} in it has no fixed length, as older versions wrote it; describe the images again")
 

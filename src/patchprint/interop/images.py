@@ -221,7 +221,7 @@ def local_path(image: ImageLike) -> Path | None:
 
 
 def is_rotated_by_exif(image: str | Path) -> bool:
-    """Whether the EXIF orientation of a file changes what is seen of it."""
+    """Whether the EXIF orientation of a file changes its pixels."""
     return not np.array_equal(read_gray(image, exif=True), read_gray(image))
 
 

@@ -108,7 +108,7 @@ def sample_patches(pyramids: ImagePyramids, image: Tensor, center: Tensor, frame
 def _in_levels(
     pyramids: ImagePyramids, image: Tensor, center: Tensor, frame: Tensor, size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The levels of patches, (N,) int64, with center and frame in pixels of these."""
+    """Choose the pyramid level of each patch, (N,) int64, and convert center and frame to its pixels."""
     # Written out, since torch.linalg.det goes through a solver that a CUDA graph cannot hold.
     area = frame[:, 0, 0] * frame[:, 1, 1] - frame[:, 0, 1] * frame[:, 1, 0]
     spacing = area.abs().sqrt() * (2.0 / size)
@@ -146,7 +146,7 @@ def _read(pyramids: ImagePyramids, size: int, image: Tensor, level: Tensor, cent
 
 
 def _read_level_by_level(pyramids: ImagePyramids, level: Tensor, center: Tensor, frame: Tensor, u: Tensor) -> Tensor:
-    """The same out of one image by ``grid_sample``, the fastest way on a CPU; the values differ by roundings."""
+    """Read patches of one image by ``grid_sample``, the fastest way on a CPU; values differ by rounding."""
     numbers = torch.unique(level).tolist()
     if len(numbers) == 1:
         return _read_level(pyramids.level(numbers[0]), center, frame, u)
@@ -206,7 +206,7 @@ def cut_patches(
 def lazy_patches(
     pyramids: ImagePyramids, keypoints: Keypoints, patch_scale: float, size: int, most: int
 ) -> tuple[Tensor, list[Callable[[], Tensor]]]:
-    """Lazily sampled chunks of patches of the first image, which are used before they leave the cache.
+    """Sample patches of the first image lazily, in chunks that are used before they leave the CPU cache.
 
     Shape:
         rows (N,): the keypoints in the order in which their patches come; each of the functions gives the next ones,
