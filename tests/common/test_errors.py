@@ -1,29 +1,20 @@
-"""Optional packages: each extra brings what code uses, and code asks for the extra that brings what it needs; parsing."""
+"""Optional packages: code asks for the extra that brings what it needs; parsing."""
 
 from __future__ import annotations
 
 import ast
 import errno
-import functools
 import importlib
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from patchprint.common import errors
 from patchprint.common.errors import MissingPackageError, UserError, parsing, require
 from support.checkout import ROOT
-from support.distributions import EXTRAS, installed_for, modules_of
-
-# Extras for work on this repository; what they bring is run, not imported.
-_TOOLS = ("docs", "dev", "audit")
-_USERS = [name for name in EXTRAS if name not in (*_TOOLS, "all")]
-# Extras that are asked for by name alone, since what they bring does not go with every installation.
-_APART = {"peers", "cluster"}
+from support.distributions import installed_for, modules_of
 
 
 def asked_for() -> Iterator[tuple[str, str | None]]:
@@ -34,30 +25,6 @@ def asked_for() -> Iterator[tuple[str, str | None]]:
                 words = [*node.args, *(keyword.value for keyword in node.keywords)]
                 if len(words) == 2 and all(isinstance(word, ast.Constant) for word in words):
                     yield tuple(word.value for word in words)  # type: ignore[misc, attr-defined]
-
-
-@functools.cache
-def source_text() -> str:
-    return "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
-
-
-@pytest.mark.parametrize("extra", _USERS)
-def test_every_package_of_an_extra_is_used(extra: str) -> None:
-    text = source_text()
-    for requirement in EXTRAS[extra]:
-        name = str(canonicalize_name(requirement.name))
-        modules = {name.replace("-", "_")} if name == "patchprint" else modules_of([name])
-        uses = [rf"\b(?:import|from) {module}\b" for module in modules] + [
-            rf'["\']{module}[."\']' for module in modules
-        ]
-        # TensorBoard is used by way of torch.utils.tensorboard.
-        uses += [rf"torch\.utils\.{name}"]
-        assert modules and any(re.search(use, text) for use in uses), f"no code uses {name}, which [{extra}] brings"
-
-
-def test_all_is_all() -> None:
-    (everything,) = EXTRAS["all"]
-    assert everything.extras == set(_USERS) - _APART
 
 
 def test_the_sentence_names_an_extra_that_brings_the_module() -> None:
