@@ -49,7 +49,7 @@ def test_points_are_bounded_and_the_page_says_so(monkeypatch: pytest.MonkeyPatch
     data = many.data()
     assert len(positions(data)) == 100 and len(base64.b64decode(data["colors"])) == 300
     assert data["names"] == ["0.jpg", "1.jpg"] and len(data["frusta"]) == 2 * 15
-    assert many.note().startswith("100 of 1,000 points, taken at random") and "2 of 3 cameras" in many.note()
+    assert many.note().startswith("100 of 1,000 points, a random sample") and "2 of 3 cameras" in many.note()
 
 
 def test_points_far_outside_do_not_hide_the_others() -> None:
@@ -57,7 +57,7 @@ def test_points_far_outside_do_not_hide_the_others() -> None:
     found = scene(cloud)
     assert len(positions(found.data())) == 500
     assert found.note().startswith("500 of 501 points, without those far outside")
-    assert scene(cloud[:500]).note().startswith("All 500 points, and 3 cameras.")
+    assert scene(cloud[:500]).note().startswith("500 of 500 points, and 3 of 3 cameras.")
 
 
 def test_points_and_cameras_of_a_model(tmp_path: Path) -> None:

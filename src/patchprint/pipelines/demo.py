@@ -23,13 +23,11 @@ from patchprint.detectors import detect
 from patchprint.features import Model, describe_keypoints, load
 from patchprint.features.draw_matches import draw
 from patchprint.matching import match, verify
-from patchprint.report.angles import angle_sections
 from patchprint.report.embedded_images import EmbeddedImage
-from patchprint.report.example_images import example_sections
 from patchprint.report.full_report import curve_sections
 from patchprint.report.page import Code, Page, Section, Text, write
 from patchprint.report.runs import read_run
-from patchprint.report.training_page import cost_sections, run_sections
+from patchprint.report.training_page import training_page
 from patchprint.training import resolve
 from patchprint.training.loop import train
 
@@ -140,7 +138,6 @@ def _hard_image(out: Path, name: str) -> Path:
 
 
 def _page(result: Result, measured: list[dict[str, Any]], scores: dict[str, dict[str, Any]], out: Path) -> Page:
-    runs = [read_run(out / "training")]
     own, sift = scores[LEARNED], scores.get("sift", scores[LEARNED])
     weights = out / "training" / "last.safetensors"
     return Page(
@@ -155,11 +152,8 @@ def _page(result: Result, measured: list[dict[str, Any]], scores: dict[str, dict
             *curve_sections(measured),
             Section("What does it do?", _stereo(result, out)),
             Section("And where it is hard?", _hard(result, out)),
-            *run_sections(runs),
-            *angle_sections(runs),
-            *example_sections(runs),
             Section("Use it", [Code(f"patchprint match A.jpg B.jpg --model {weights}")]),
-            *cost_sections(runs, [dict(result.run)]),
+            *training_page([read_run(out / "training")]).sections,
         ],
         f"Seed {result.seed}, {result.run['seconds']:.0f} seconds in all; {origin([dict(result.run)])}",
     )

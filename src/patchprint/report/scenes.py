@@ -55,15 +55,12 @@ class Scene:
 
     def note(self) -> str:
         """Return how much of the model is shown."""
-        near, shown = len(self._near), len(self._shown)
-        words = f"{shown:,} of {len(self.points):,} points" if shown < len(self.points) else f"All {shown:,} points"
-        words += f", taken at random out of {near:,} that do not lie far outside" if shown < near else ""
-        words += ", without those far outside" if shown == near < len(self.points) else ""
-        cameras = min(len(self.names), MOST_CAMERAS)
-        of = f" of {len(self.names):,}" if cameras < len(self.names) else ""
+        near, shown, cameras = len(self._near), len(self._shown), min(len(self.names), MOST_CAMERAS)
+        how = ", a random sample" if shown < near else ", without those far outside" if near < len(self.points) else ""
+        counts = f"{shown:,} of {len(self.points):,} points{how}, and {cameras:,} of {len(self.names):,} cameras."
         return (
-            f"{words}, and {cameras:,}{of} cameras. Drag to turn; scroll (after a click) or pinch to come nearer; drag with "
-            "the right button or two fingers to move. The arrow keys, + and - do it too."
+            f"{counts} Drag to turn; scroll (after a click) or pinch to zoom; drag with the right button or two fingers to "
+            "move. The arrow keys, + and - work too."
         )
 
     def data(self) -> dict[str, Any]:
