@@ -47,14 +47,14 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert "3/3" in capsys.readouterr().err
 
 
-def test_time_left_counts_what_is_new() -> None:
-    work = progress.Progress("mapping", 10, "photo", done=4)
+def test_time_left_follows_from_the_complete_units() -> None:
+    work = progress.Progress("mapping", 6, "image")
     work._started -= 60
-    assert work.line() == "mapping: 4 of 10 photos, 60 s"
+    assert work.line() == "mapping: 0 of 6 images, 60 s"
     work.update(3)
-    assert work.line() == "mapping: 7 of 10 photos, 60 s, 0.05 photos/s, about 60 s left"
-    work._started, work._counted = work._started - 15, work._counted - 15  # the next photo is under way
-    assert work.line() == "mapping: 7 of 10 photos, 75 s, 0.05 photos/s, about 45 s left"
+    assert work.line() == "mapping: 3 of 6 images, 60 s, 0.05 images/s, about 60 s left"
+    work._started, work._counted = work._started - 15, work._counted - 15  # the next image is under way
+    assert work.line() == "mapping: 3 of 6 images, 75 s, 0.05 images/s, about 45 s left"
 
 
 def test_what_is_left_out_is_named(capsys: pytest.CaptureFixture[str]) -> None:

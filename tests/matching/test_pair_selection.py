@@ -87,29 +87,22 @@ class Read(Mapping[str, Features]):
         return len(self.items_by_name)
 
 
-def test_pairs_are_matched_as_two_photos_are_and_features_read_once() -> None:
+@pytest.mark.parametrize(("most", "reads"), [(64, "012"), (1, "010201")])
+def test_recent_features_stay_in_memory(most: int, reads: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair_selection, "_CACHED", most)
     stored = Read()
-    pairs = pair_selection.choose_pairs(stored, "exhaustive")
-    found = pair_selection.match_pairs(stored, pairs, MatchRule("mutual"))
-    assert sorted(stored.reads) == ["0", "1", "2"]
-    for (a, b), matches in found.items():
-        assert matches.indices.equal(match(stored.items_by_name[a], stored.items_by_name[b], "mutual").indices)
-        assert len(matches) > 0
-
-
-def test_no_more_photos_than_allowed_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pair_selection, "_CACHED", 1)
-    stored = Read()
-    pair_selection.match_pairs(stored, [("0", "1"), ("0", "2")], MatchRule("mutual"))
-    assert stored.reads == ["0", "1", "0", "2"]
+    cached = pair_selection.CachedFeatures(stored)
+    for name in "0100201":
+        assert cached[name] is stored.items_by_name[name]
+    assert "".join(stored.reads) == reads
 
 
 def test_pairs_with_too_few_matches_come_out_empty() -> None:
-    stored = Read()
-    count = len(pair_selection.match_pairs(stored, [("0", "1")], MatchRule("mutual"))["0", "1"])
-    for fewest, expected in ((count, count), (count + 1, 0)):
-        (matches,) = pair_selection.match_pairs(stored, [("0", "1")], MatchRule("mutual", fewest=fewest)).values()
-        assert len(matches) == expected
+    a, b = features(descriptors(40, seed=0)), features(descriptors(40, seed=1))
+    found = MatchRule("mutual")(a, b)
+    assert found.indices.equal(match(a, b, "mutual").indices) and len(found) > 0
+    for fewest, expected in ((len(found), len(found)), (len(found) + 1, 0)):
+        assert len(MatchRule("mutual", fewest=fewest)(a, b)) == expected
 
 
 def flight(folder: Path) -> dict[str, Features]:

@@ -10,7 +10,7 @@ import pytest
 from patchprint.common.errors import OtherInputsError
 from patchprint.common.safe_io import read_npz
 from patchprint.interop.ray_cluster import Cluster
-from patchprint.matching.pair_selection import MatchRule, choose_pairs, match_pairs
+from patchprint.matching.pair_selection import MatchRule, choose_pairs
 from patchprint.storage import match_folder as folders
 from patchprint.storage.feature_files import FeatureFolder
 from patchprint.storage.match_folder import MatchFolder, match_folder, read_matches
@@ -25,7 +25,7 @@ def test_shards_are_read_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     pairs = choose_pairs(STORED, "exhaustive")
     rule = MatchRule("mutual")
     found = match_folder(STORED, pairs, tmp_path / "m", rule)
-    whole = match_pairs(STORED, pairs, MatchRule("mutual"))
+    whole = {(a, b): rule(STORED[a], STORED[b]) for a, b in pairs}
     assert list(found) == pairs and len(found) == 6
     assert sorted(path.name for path in (tmp_path / "m").glob("*.npz")) == ["000000.npz", "000001.npz", "000002.npz"]
     for pair in reversed(pairs):

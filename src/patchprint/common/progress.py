@@ -51,13 +51,11 @@ class Progress:
         what: the work, as the beginning of a line.
         total: how many units there are, if that is known.
         unit: what is counted, in the singular.
-        done: how many were done before.
     """
 
-    def __init__(self, what: str, total: int | None = None, unit: str = "", done: int = 0) -> None:
-        self.what, self.total, self.unit, self.done = what, total, unit, done
-        self.failed = 0
-        self._before = done
+    def __init__(self, what: str, total: int | None = None, unit: str = "") -> None:
+        self.what, self.total, self.unit = what, total, unit
+        self.done = self.failed = 0
         self._started = self._counted = time.monotonic()
         self._ended = threading.Event()
         self._output = threading.Lock()  # nothing is written after the end
@@ -66,7 +64,7 @@ class Progress:
     def __enter__(self) -> Progress:
         self._started = self._counted = time.monotonic()
         if sys.stderr.isatty():
-            self._bar = tqdm(desc=self.what, total=self.total, unit=self.unit or "it", initial=self.done)
+            self._bar = tqdm(desc=self.what, total=self.total, unit=self.unit or "it")
         else:
             self._repeat(lambda: print(self.line(), file=sys.stderr, flush=True), FIRST_LINE, NEXT_LINES)
         for stream in _watched:
@@ -94,11 +92,11 @@ class Progress:
     def state(self) -> dict[str, Any]:
         """Return the state for programs; what is not known is None."""
         now = time.monotonic()
-        spent, new = self._counted - self._started, self.done - self._before
+        spent = self._counted - self._started
         left = None
-        if self.total is not None and new:
+        if self.total is not None and self.done:
             # By the units that are complete; the one that is under way has had its time since the last of them.
-            left = max(0.0, spent / new * (self.total - self.done) - (now - self._counted))
+            left = max(0.0, spent / self.done * (self.total - self.done) - (now - self._counted))
         return {
             "what": self.what,
             "unit": self.unit,
@@ -106,7 +104,7 @@ class Progress:
             "total": self.total,
             "failed": self.failed,
             "seconds": round(now - self._started, 3),
-            "per_second": round(new / spent, 4) if new and spent > 0 else None,
+            "per_second": round(self.done / spent, 4) if self.done and spent > 0 else None,
             "seconds_left": None if left is None else round(left, 3),
             "ended": self._ended.is_set(),
         }

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from patchprint.common import files
-from patchprint.common.errors import UserError, parsing
+from patchprint.common.errors import UserError
 from patchprint.common.progress import note, progress, skip_or_raise
-from patchprint.common.safe_io import read_npz
 from patchprint.common.types import ModelId
 from patchprint.features.model import Model, ModelBase, ModelLike, patch_model, read_model
 from patchprint.interop.images import ImageLike, list_images, read_color
@@ -138,16 +137,3 @@ def save_embeddings(embeddings: Embeddings, path: str | Path) -> None:
             descriptors=embeddings.descriptors.cpu().numpy(),
             model=np.array([embeddings.model.name, embeddings.model.sha256]),
         )
-
-
-def load_embeddings(path: str | Path) -> Embeddings:
-    """Read what `save_embeddings` wrote."""
-    what = "a file of embeddings of patchprint"
-    values = read_npz(path, what)
-    with parsing(path, what):
-        name, sha256 = (str(word) for word in values["model"])
-        names = [str(each) for each in values["names"].tolist()]
-        descriptors = torch.from_numpy(values["descriptors"])
-        if descriptors.ndim != 2 or len(descriptors) != len(names):
-            raise UserError(f"{path} is damaged: {len(names)} names, descriptors of shape {tuple(descriptors.shape)}")
-        return Embeddings(names, descriptors, ModelId(name, sha256))

@@ -10,6 +10,8 @@ from patchprint.features.model import ModelLike, NetworkModel, load
 from patchprint.interop.images import to_gray
 from patchprint.ops.sampling import ImagePyramids, sample_patches
 
+_CHUNK = 1024  # patches in memory at a time
+
 
 class LAFDescriptor(nn.Module):
     """Drop-in replacement for ``kornia.feature.LAFDescriptor``, with the sampler and patch scale of patchprint.
@@ -30,14 +32,13 @@ class LAFDescriptor(nn.Module):
         image (B, 1 | 3, H, W) float in [0, 1], lafs (B, N, 2, 3) -> (B, N, D).
     """
 
-    def __init__(self, model: ModelLike, *, mr_size: float = 6.0, chunk: int = 1024) -> None:
+    def __init__(self, model: ModelLike, *, mr_size: float = 6.0) -> None:
         super().__init__()
         loaded = load(model)
         if not isinstance(loaded, NetworkModel):
             raise UserError(f"{loaded.info.name} has no network; give the name of weights, a weight file or a network")
         self.network = loaded.network.eval()
         self.widen = loaded.patch_scale / 2 / mr_size
-        self.chunk = chunk
 
     def forward(self, image: Tensor, lafs: Tensor) -> Tensor:
         wanted = image.requires_grad or lafs.requires_grad or self.network.training
@@ -52,8 +53,8 @@ class LAFDescriptor(nn.Module):
         which = torch.arange(len(lafs), device=image.device).repeat_interleave(count)
         flat = lafs.reshape(-1, 2, 3).float()
         parts = []
-        for start in range(0, len(flat), self.chunk):
-            part = slice(start, start + self.chunk)
+        for start in range(0, len(flat), _CHUNK):
+            part = slice(start, start + _CHUNK)
             frames = flat[part, :, :2] * self.widen
             patches = sample_patches(pyramids, which[part], flat[part, :, 2], frames, self.network.input_size)
             parts.append(self.network(patches))

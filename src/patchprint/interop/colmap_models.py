@@ -38,23 +38,22 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def to_keypoints(matrix: np.ndarray, score: np.ndarray | None = None) -> Keypoints:
+def to_keypoints(matrix: np.ndarray) -> Keypoints:
     """Convert COLMAP's keypoint matrix (N, 2 | 4 | 6) to Keypoints; bare positions get scale 1 and angle 0."""
     rows = np.asarray(matrix, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] not in (2, 4, 6):
         raise UserError(f"COLMAP keypoints have 2, 4 or 6 columns, got an array of shape {rows.shape}")
     xy = torch.from_numpy(rows[:, :2] - PIXEL_CENTER)
-    scores = None if score is None else torch.from_numpy(np.asarray(score))
     if rows.shape[1] == 6:
         affine = torch.from_numpy(rows[:, 2:].reshape(-1, 2, 2)).float()
         scale, angle = torch.hypot(affine[:, 0, 0], affine[:, 1, 0]), torch.atan2(affine[:, 1, 0], affine[:, 0, 0])
-        round_frame = Keypoints(xy, scale, angle, scores)
+        round_frame = Keypoints(xy, scale, angle)
         # Frames are usually similarities; as scale and angle they can be made upright without loss.
         is_round = torch.allclose(round_frame.frames(), affine, rtol=1e-3, atol=1e-3)
-        return round_frame if is_round else Keypoints.from_affine(xy, affine, scores)
+        return round_frame if is_round else Keypoints.from_affine(xy, affine)
     if rows.shape[1] == 4:
-        return Keypoints(xy, torch.from_numpy(rows[:, 2]), torch.from_numpy(rows[:, 3]), scores)
-    return Keypoints(xy, torch.ones(len(rows)), torch.zeros(len(rows)), scores)
+        return Keypoints(xy, rows[:, 2], rows[:, 3])
+    return Keypoints(xy, 1.0)
 
 
 def from_keypoints(keypoints: Keypoints) -> np.ndarray:

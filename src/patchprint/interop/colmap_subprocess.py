@@ -33,7 +33,7 @@ def _extract(
     cameras: dict[str, Any],
     max_keypoints: int,
     max_image_size: int,
-    threads: int = -1,
+    threads: int,
 ) -> None:
     """Detect and describe images of the database with COLMAP's SIFT; no ``names``: all; ``cameras``: fields of `Cameras`."""
     options = pycolmap.FeatureExtractionOptions(use_gpu=False, max_image_size=max_image_size, num_threads=threads)

@@ -151,14 +151,6 @@ class MatchRule:
         return found if count >= self.fewest else Matches(found.indices[:0], found.distance[:0])
 
 
-def match_pairs(
-    features: Mapping[str, Features], pairs: list[Pair], rule: MatchRule | None = None, *, device: str = "cpu"
-) -> dict[Pair, Matches]:
-    """Match pairs, all in memory; `storage.match_folder` keeps many of them on disk."""
-    rule, cached = rule or MatchRule(), CachedFeatures(features)
-    return {(a, b): rule(cached[a], cached[b], device) for a, b in progress(pairs, "matching", "pair")}
-
-
 class CachedFeatures(Mapping[str, Features]):
     """Features by name, with those of recent images in memory."""
 

@@ -13,9 +13,7 @@ from fuzz.mutators import Random
 from fuzz.reader import Reader
 from patchprint.common import files
 from patchprint.common.safe_io import read_npz
-from patchprint.common.types import Matches, ModelId
-from patchprint.features import image_model
-from patchprint.features.image_model import Embeddings
+from patchprint.common.types import Matches
 from patchprint.interop import hloc, opencv_files
 from patchprint.matching import pair_selection
 from patchprint.storage import feature_files, image_vectors, match_formats
@@ -131,9 +129,6 @@ READERS: dict[str, Reader] = {
     "shards of matches": Reader(write_match_folder, read_match_folder, {
         "m/*.npz": mutators.ARRAYS, "m/*.json": mutators.JSON, "m/pairs.txt": mutators.TEXT}, share=0.5),
     "matches": Reader(write_matches, lambda folder: read_matches(folder / "m.npz"), {"*": mutators.ARRAYS}),
-    "embeddings": Reader(
-        lambda folder: image_model.save_embeddings(Embeddings(["a", "b"], torch.rand(2, 4), ModelId("m")), folder / "e.npz"),
-        lambda folder: image_model.load_embeddings(folder / "e.npz"), {"*": mutators.ARRAYS}),
     "predictions": Reader(lambda folder: np.savez(folder / "p.npz", a=np.zeros(3), b=np.arange(4)),
                           lambda folder: read_npz(folder / "p.npz", "a prediction"), {"*": mutators.ARRAYS}),
     "hloc": Reader(write_hloc, read_hloc, {"*.h5": (*mutators.BYTES, odd_hdf5, odd_hdf5, odd_hdf5)}),
