@@ -1,4 +1,4 @@
-"""Fixtures that tests of several rooms share: their own cache, the data beside the repository, small photos and stores."""
+"""Fixtures shared by several packages: their own cache, the data beside the repository, small images and stores."""
 
 from __future__ import annotations
 

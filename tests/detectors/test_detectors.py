@@ -1,4 +1,4 @@
-"""Every detector on pictures whose keypoints are known: position, scale, angle; and what limits a search."""
+"""Every detector on images whose keypoints are known: position, scale, angle; and what limits a search."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_corner_is_found_where_it_is(detector: str, make: Callable[[int, int],
 
 @pytest.mark.parametrize("detector", [*BLOB_DETECTORS, *CORNER_DETECTORS])
 @pytest.mark.parametrize("degrees", [20, -70])
-def test_angles_turn_with_the_picture(detector: str, degrees: float) -> None:
+def test_angles_turn_with_the_image(detector: str, degrees: float) -> None:
     image = texture(180, 200)
     rotated, matrix = turned(image, degrees)
     a, b = detect(image, detector, max_keypoints=400), detect(rotated, detector, max_keypoints=400)
@@ -53,7 +53,7 @@ def test_angles_turn_with_the_picture(detector: str, degrees: float) -> None:
 
 
 @pytest.mark.parametrize("detector", [*BLOB_DETECTORS, *CORNER_DETECTORS])
-def test_scales_grow_with_the_picture(detector: str) -> None:
+def test_scales_grow_with_the_image(detector: str) -> None:
     image = cv2.GaussianBlur(texture(180, 200), (0, 0), 2)
     larger, matrix = turned(image, 0, zoom=1.5)
     a, b = detect(image, detector, max_keypoints=300), detect(larger, detector, max_keypoints=300)

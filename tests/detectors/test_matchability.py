@@ -1,4 +1,4 @@
-"""The learned score of keypoints: it says what it promises, of pictures that it never saw."""
+"""The learned score of keypoints: it predicts repeatability on images that it was not trained on."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def candidates(image: np.ndarray) -> Keypoints:
 
 
 def test_keypoints_with_a_high_score_are_found_again_more_often() -> None:
-    picture = np.round(255 * color.rgb2gray(data.astronaut())).astype(np.uint8)
-    original, *copies = render_views(picture, 2, seed=1)
+    image = np.round(255 * color.rgb2gray(data.astronaut())).astype(np.uint8)
+    original, *copies = render_views(image, 2, seed=1)
     by_response = candidates(original.image)
     scored = with_matchability(original.image, by_response)
     found = [(copy.homography, candidates(copy.image)) for copy in copies]

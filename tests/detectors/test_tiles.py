@@ -1,4 +1,4 @@
-"""Large pictures are searched in tiles."""
+"""Large images are searched in tiles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.known_images import texture
 from support.peak_memory import memory_grows_by_less_than
 
 
-def test_tiles_find_what_the_whole_picture_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_find_what_the_whole_image_has(monkeypatch: pytest.MonkeyPatch) -> None:
     image = texture(400, 520)
     whole = detect(image, "dog", max_keypoints=10_000, spread=False)
     monkeypatch.setattr(_tiles, "WHOLE", 100_000)

@@ -1,4 +1,4 @@
-"""Smaller descriptors keep their neighbours."""
+"""Smaller descriptors keep their neighbors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from patchprint.matching import match
 from support.made_features import descriptors, features
 
 
-def test_compression_keeps_most_neighbours_and_its_sizes() -> None:
+def test_compression_keeps_most_neighbors_and_its_sizes() -> None:
     clean = descriptors(300, 128)
     noisy = F.normalize(clean + 0.03 * descriptors(300, 128, seed=5) * 128**0.5 / 4)
     expected = match(features(clean), features(noisy), "mutual").indices

@@ -1,4 +1,4 @@
-"""From pictures to features, with every kind of model."""
+"""From images to features, with every kind of model."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_keypoints_of_opencv_are_taken_where_ours_are(model: str, network: Patch
 
 
 @pytest.mark.parametrize("model", ["sift", "rootsift", "pixels", "network"])
-def test_prints_survive_a_turn_unless_upright(model: str, network: PatchNetwork) -> None:
+def test_descriptors_survive_a_turn_unless_upright(model: str, network: PatchNetwork) -> None:
     loaded = load(network if model == "network" else model)
     image = texture()
     rotated, matrix = turned(image, 40)

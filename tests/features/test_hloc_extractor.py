@@ -1,4 +1,4 @@
-"""hloc finds patchprint by name. A package with hloc's doors stands in for it; they are those of hloc 1.5."""
+"""hloc finds patchprint by name. A stub package has the entry points of hloc 1.5."""
 
 from __future__ import annotations
 

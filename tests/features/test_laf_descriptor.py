@@ -38,10 +38,10 @@ def test_gradients_reach_image_lafs_and_weights(network: PatchNetwork) -> None:
 
     image.requires_grad_()
     lafs.requires_grad_()
-    prints = describe(image, lafs)
-    assert torch.allclose(prints, plain, atol=2e-2), "unrounded pixels make no other descriptor"
-    direction = torch.linspace(-1, 1, prints.numel()).view_as(prints)
-    of_image, of_lafs = torch.autograd.grad((prints * direction).sum(), (image, lafs))
+    descriptors = describe(image, lafs)
+    assert torch.allclose(descriptors, plain, atol=2e-2), "unrounded pixels make no other descriptor"
+    direction = torch.linspace(-1, 1, descriptors.numel()).view_as(descriptors)
+    of_image, of_lafs = torch.autograd.grad((descriptors * direction).sum(), (image, lafs))
 
     def change(at: torch.Tensor, along: torch.Tensor, step: float) -> float:
         ends = [(at + sign * step * along) for sign in (1, -1)]

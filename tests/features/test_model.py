@@ -1,4 +1,4 @@
-"""Models: networks and baselines behind one door."""
+"""Models: networks and baselines by one interface."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from support.image_sets import images_of_class
 from support.known_images import texture
 
 
-def test_sift_of_a_patch_resembles_sift_of_the_picture() -> None:
+def test_sift_of_a_patch_resembles_sift_of_the_image() -> None:
     from patchprint.ops.sampling import ImagePyramids, cut_patches
 
     image = cv2.GaussianBlur(texture(), (0, 0), 1)

@@ -1,4 +1,4 @@
-"""The door to COLMAP: safe import, models and databases in every state."""
+"""COLMAP: safe import, models and databases in every state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CREATE TABLE keypoints (image_id INTEGER PRIMARY KEY, rows INTEGER, cols INTEGER
 
 
 def test_zlib_survives_pycolmap() -> None:
-    """pycolmap first would abort the process in zlib; through our door it does not."""
+    """Importing pycolmap first would abort the process in zlib; imported by this module it does not."""
     code = "from patchprint.interop.colmap_models import pycolmap; import zlib; print(len(zlib.compress(b'a' * 1000)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -63,7 +63,7 @@ def test_photos_without_overlap_are_refused(matched_views: MatchedViews, tmp_pat
 def test_photos_are_searched_side_by_side_as_memory_allows(tmp_path: Path) -> None:
     cv2.imwrite(str(tmp_path / "a.png"), np.zeros((2000, 3000), np.uint8))
     cv2.imwrite(str(tmp_path / "b.jpg"), np.zeros((100, 300), np.uint8))
-    (tmp_path / "c.jpg").write_bytes(b"no picture")
+    (tmp_path / "c.jpg").write_bytes(b"no image")
     one = colmap_sfm.BYTES_PER_PIXEL * 6e6 / 1e9
 
     def count(names: list[str], memory: float, size: int | None = None) -> int:

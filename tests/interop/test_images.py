@@ -44,13 +44,13 @@ def test_png_is_read_exactly(tmp_path: Path, image: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "LA", "P", "1", "CMYK"])
-def test_colour_palette_alpha_cmyk(tmp_path: Path, image: np.ndarray, mode: str) -> None:
+def test_color_palette_alpha_cmyk(tmp_path: Path, image: np.ndarray, mode: str) -> None:
     path = tmp_path / ("a.jpg" if mode == "CMYK" else "a.png")
     Image.fromarray(image).convert("RGB").convert(mode).save(path)
     read = read_gray(path)
     assert read.shape == image.shape
     assert read.dtype == np.uint8
-    tolerance = {"1": 130, "P": 16}.get(mode, 4)  # black and white; 216 colours
+    tolerance = {"1": 130, "P": 16}.get(mode, 4)  # black and white; 216 colors
     assert np.abs(read.astype(int) - image).mean() < tolerance
     assert read_color(path).shape == (*image.shape, 3)
 

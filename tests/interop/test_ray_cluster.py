@@ -105,7 +105,7 @@ def test_a_lost_worker_and_a_lost_node_cost_nothing_but_time(
 
 
 def test_a_worker_says_what_is_wrong_with_a_photo(photos: Path, tmp_path: Path) -> None:
-    (tmp_path / "bad.png").write_bytes(b"no picture")
+    (tmp_path / "bad.png").write_bytes(b"no image")
     jobs = [Job(path, None, tmp_path / "out.npz") for path in (photos / "001.png", tmp_path / "bad.png")]
     good, bad = describe_jobs._block_describer(SETTINGS, torch.get_num_threads())(jobs)
     assert isinstance(good, bytes) and len(feature_files.load("001.png", good)) == 16

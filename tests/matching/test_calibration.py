@@ -11,7 +11,7 @@ from support.made_features import descriptors, features
 
 
 def test_the_ratio_is_chosen_between_right_and_wrong_matches() -> None:
-    """Half of the prints keep their place with a small change; the other half are strangers whose neighbours are chance."""
+    """Half of the descriptors change a little; the others are replaced, so that their neighbors are chance."""
     clean = descriptors(400, 64)
     changed = F.normalize(clean + 0.25 * descriptors(400, 64, seed=3))
     changed[200:] = descriptors(200, 64, seed=4)

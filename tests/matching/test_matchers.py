@@ -48,7 +48,7 @@ def test_without_options_the_ratio_of_the_features_decides() -> None:
 
 
 @pytest.mark.parametrize("bits", [False, True])
-def test_fginn_ignores_second_neighbours_at_the_same_place(bits: bool) -> None:
+def test_fginn_ignores_second_neighbors_at_the_same_place(bits: bool) -> None:
     base = packed(20) if bits else descriptors(20)
     twice = torch.cat([base, base])  # every structure detected twice
     xy = torch.rand(20, 2, generator=torch.Generator().manual_seed(0)) * 1000

@@ -48,8 +48,8 @@ def test_graf_gives_its_true_homography_and_true_inliers(graf: Path, number: int
     assert number == 4 or (len(rows) > 200 and error.max() < 3)
 
 
-def test_pictures_of_different_things_do_not_match(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nearest neighbours always exist, and dozens of them agree with some fundamental matrix by chance."""
+def test_images_of_different_things_do_not_match(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nearest neighbors always exist, and dozens of them agree with some fundamental matrix by chance."""
     paths = [str(tmp_path / f"{name}.png") for name in ("coffee", "astronaut")]
     for path in paths:
         cv2.imwrite(path, bundled_images.image(Path(path).stem))
@@ -109,7 +109,7 @@ def test_the_stereo_pair_matches_along_its_rows() -> None:
     skimage_data = pytest.importorskip("skimage.data")
     try:
         left, right, _ = skimage_data.stereo_motorcycle()
-    except (OSError, ConnectionError, ModuleNotFoundError) as error:  # an installation without the picture, offline
+    except (OSError, ConnectionError, ModuleNotFoundError) as error:  # an installation without the image, offline
         pytest.skip(f"scikit-image has no motorcycle pair here: {error}")
     a, b = (patchprint.extract(image[::2, ::2], "rootsift", max_keypoints=800) for image in (left, right))
     found = patchprint.verify(a, b, patchprint.match(a, b, "mutual"), "fundamental")
@@ -118,4 +118,4 @@ def test_the_stereo_pair_matches_along_its_rows() -> None:
     offset = a.keypoints.xy[rows[:, 0]] - b.keypoints.xy[rows[:, 1]]
     assert len(rows) > 150
     assert float((offset[:, 1].abs() < 2).float().mean()) > 0.95
-    assert float(offset[:, 0].median()) > 5  # the left picture sees everything farther to the right
+    assert float(offset[:, 0].median()) > 5  # the left image sees everything farther to the right

@@ -39,12 +39,12 @@ def test_agrees_with_kornia_on_photographs(name: str) -> None:
     theirs = kornia_feature.extract_patches_from_pyramid(torch.from_numpy(image)[None, None] / 255.0, lafs, PS=32)[0]
     difference = (ours - theirs).abs().mean(dim=(1, 2, 3))
     assert difference.mean() < 0.02
-    # Where both read the full-size picture, nothing but rounding may differ: this pins the half pixel.
+    # Where both read the full-size image, nothing but rounding may differ: this pins the half pixel.
     assert difference[keypoints.scale < 1.8].max() < 1e-4
 
 
 @pytest.mark.parametrize("scale", [1.5, 4.0, 11.0])
-def test_quarter_turn_of_the_picture_is_a_quarter_turn_of_the_frame(scale: float) -> None:
+def test_quarter_turn_of_the_image_is_a_quarter_turn_of_the_frame(scale: float) -> None:
     image = gray("camera")
     turned = np.rot90(image, k=-1).copy()  # clockwise: the x axis turns towards the y axis
     xy = torch.tensor([[200.0, 150.0], [5.0, 500.0], [256.5, 255.25]])
@@ -54,7 +54,7 @@ def test_quarter_turn_of_the_picture_is_a_quarter_turn_of_the_frame(scale: float
     pyramids = ImagePyramids.build([image, turned])
     plain = cut_patches(pyramids, 0, Keypoints(xy, torch.full((3,), scale), angle), 12.0, 32)
     rotated = cut_patches(pyramids, 1, Keypoints(xy_turned, torch.full((3,), scale), angle + math.pi / 2), 12.0, 32)
-    # Levels are stored as bytes and a half may be rounded either way, hence one grey value of tolerance.
+    # Levels are stored as bytes and a half may be rounded either way, hence one gray value of tolerance.
     assert (plain - rotated).abs().max() < 1.01 / 255
     upright = cut_patches(pyramids, 1, Keypoints(xy_turned, torch.full((3,), scale), angle), 12.0, 32)
     assert (plain - upright).abs().mean() > 0.02
@@ -63,7 +63,7 @@ def test_quarter_turn_of_the_picture_is_a_quarter_turn_of_the_frame(scale: float
 def test_reads_the_pixel_it_names() -> None:
     image = np.zeros((40, 60), np.uint8)
     image[10, 20] = 255
-    frame = torch.eye(2)[None] * 1.5  # three pixels wide, cut as 3 x 3: samples sit on pixel centres
+    frame = torch.eye(2)[None] * 1.5  # three pixels wide, cut as 3 x 3: samples sit on pixel centers
     patch = sample_patches(ImagePyramids.build([image]), torch.tensor([0]), torch.tensor([[20.0, 10.0]]), frame, 3)
     expected = torch.zeros(3, 3)
     expected[1, 1] = 1.0
@@ -104,7 +104,7 @@ def test_large_patches_do_not_alias() -> None:
     noise = generator.integers(0, 256, (512, 512), dtype=np.uint8)
     keypoints = Keypoints(torch.tensor([[256.0, 256.0]]), torch.tensor([20.0]), torch.tensor([0.0]))
     patch = cut_patches(ImagePyramids.build([noise]), 0, keypoints, 12.0, 32)
-    assert patch.std() < 0.08  # the picture's own deviation is 0.29; aliasing would keep it
+    assert patch.std() < 0.08  # the image's own deviation is 0.29; aliasing would keep it
 
 
 @pytest.mark.parametrize("most", [7, 64])

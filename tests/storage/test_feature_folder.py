@@ -54,7 +54,7 @@ def test_what_is_there_is_not_made_again(photos: Path, tmp_path: Path, monkeypat
 
 def test_named_photos_and_damaged_ones(photos: Path, tmp_path: Path) -> None:
     said: list[str] = []
-    (photos / "view-0.png").write_bytes(b"no picture")
+    (photos / "view-0.png").write_bytes(b"no image")
     assert list(describe_folder(photos, tmp_path / "all", SETTINGS, report=said.append)) == ["view-1.png"]
     assert len(said) == 1 and said[0].startswith("left out: ") and "view-0.png" in said[0]
     with pytest.raises(ValueError, match="none of the 1 images"):
@@ -113,12 +113,12 @@ def test_before_a_gpu_photos_are_read_ahead_and_the_features_are_the_same(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The way of GPU machines, with a model that is on the CPU: processes find keypoints, this one describes."""
-    (photos / "no-picture.png").write_bytes(b"no picture")
+    (photos / "no-image.png").write_bytes(b"no image")
     alone = describe_folder(photos, tmp_path / "alone", SETTINGS)
     monkeypatch.setattr(describe_jobs, "choose_device", lambda device: torch.device("cuda"))
     said: list[str] = []
     fed = describe_folder(photos, tmp_path / "fed", SETTINGS, workers=2, report=said.append)
-    assert len(said) == 1 and "no-picture.png" in said[0]
+    assert len(said) == 1 and "no-image.png" in said[0]
     assert list(fed) == list(alone)
     for name in alone:
         assert fed.contents(name) == alone.contents(name)

@@ -49,7 +49,7 @@ def test_shards_hold_the_bytes_of_single_files(photos: Path, tmp_path: Path) -> 
 
 def test_only_what_is_missing_is_made(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good = (photos / "2.png").read_bytes()
-    (photos / "2.png").write_bytes(b"no picture")
+    (photos / "2.png").write_bytes(b"no image")
     out, said = tmp_path / "out", list[str]()
     assert describe_folder(photos, out, SETTINGS, shards=True, report=said.append).left_out == ["2.png"]
     before = {path.name: path.read_bytes() for path in (out / "shards").iterdir()}
