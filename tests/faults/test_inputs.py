@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
@@ -287,6 +288,26 @@ def test_m10_faults_of_the_program_keep_their_traceback_and_ask_for_a_report(
     monkeypatch.setattr(cli, "_dispatch", broken)
     code, said = typed("")
     assert code == "1" and "IndexError: a mistake of ours" in said and "please report it" in said
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs users as on Unix")
+def test_an_image_that_this_user_may_not_read_is_refused_as_others_are() -> None:
+    """It was a failure (exit code 1); all tests ran as the superuser, who may read everything."""
+
+    def read() -> None:
+        if os.geteuid() == 0:
+            os.setuid(65534)
+        read_gray(folder / "closed.png")
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        cv2.imwrite(str(folder / "closed.png"), texture(20, 30))
+        (folder / "closed.png").chmod(0)
+        ended = children.run(read)
+    assert ended.how == "refused" and ended.said.endswith(
+        "closed.png may not be read by this user; change its permissions"
+    )
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes have names on Unix")

@@ -289,7 +289,7 @@ class Verdict:
             return f"same place ({probability})"
         return (
             f"cannot tell whether they show the same place ({probability} by the matches found); "
-            "try --matcher mutual, --detector hessian-affine, more --max-keypoints, or another --max-size"
+            "try --matcher mutual, --detector hessian-affine (extra eval), more --max-keypoints, or another --max-size"
         )
 
 

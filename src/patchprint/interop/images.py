@@ -303,6 +303,8 @@ def _contents(image: str | Path) -> bytes:
         raise UserError(f"{path} is {kind}; expected an image")
     if not path.is_file():  # a pipe would be waited for
         raise UserError(f"{path} is no file but a pipe, a socket or a device; expected an image")
+    if not os.access(path, os.R_OK):
+        raise UserError(f"{path} may not be read by this user; change its permissions")
     return path.read_bytes()
 
 
