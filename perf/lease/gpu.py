@@ -39,6 +39,7 @@ from patchprint.common.safe_io import read_json
 from patchprint.common.signals import sigterm_as_exit
 from patchprint.data import manifest
 from patchprint.data.builders import labeled_images
+from patchprint.interop import images
 from patchprint.networks import weights
 from patchprint.studies import STUDIES, Options, run_study
 from patchprint.studies._engine import MADE_BY, _take_over, do_run
@@ -168,19 +169,28 @@ def pack(arguments: argparse.Namespace) -> None:
 
 
 def _to_go_on(work: Path) -> Iterator[Path]:
-    """Yield what is known of runs: the results, and the folders of those that are not finished."""
-    for path in sorted(work.glob("out/*/runs/*")):
-        if path.suffix == ".json":
-            yield path
-        elif path.is_dir() and not path.with_name(f"{path.name}.json").is_file():
-            yield from _resumable(path)
+    """Yield what is known of runs: the results, and files of those that are not finished, first of those that got farthest."""
+    yield from sorted(work.glob("out/*/runs/*.json"))
+    folders = (
+        path
+        for path in work.glob("out/*/runs/*")
+        if path.is_dir() and not path.with_name(f"{path.name}.json").is_file()
+    )
+    for folder in sorted(
+        folders, key=lambda path: max(map(_step, path.glob("checkpoints/*")), default=0), reverse=True
+    ):
+        yield from _resumable(folder)
+
+
+def _step(checkpoint: Path) -> int:
+    return int("".join(filter(str.isdigit, checkpoint.stem)) or 0)
 
 
 def _resumable(folder: Path) -> list[Path]:
-    """Return the files of a run from which it goes on; the others follow from them."""
-    newest = sorted(folder.glob("checkpoints/step-*.safetensors"))[-1:]
+    """Return the files of a run from which it goes on; without the checkpoint, which is the last, it starts again."""
+    newest = sorted(folder.glob("checkpoints/step-*.safetensors"), key=_step)[-1:]
     return (
-        [*newest, *folder.glob("best*.safetensors"), *folder.glob("*.json*"), *folder.glob(".patchprint")]
+        [*folder.glob("best*.safetensors"), *folder.glob("*.json*"), *folder.glob(".patchprint"), *newest]
         if newest
         else []
     )
@@ -224,20 +234,21 @@ def _build_images(work: Path) -> None:
 
 
 def _do_without_opencv() -> None:
-    """Where OpenCV is absent, let Pillow decode WebP, to the same pixels, and encode the pairs that a result shows."""
+    """Where OpenCV is absent, let Pillow decode images, to the same pixels, and encode the pairs that a result shows."""
     if importlib.util.find_spec("cv2") is not None:
         return
     from PIL import Image
 
-    def decode(data: bytes | np.ndarray, name: str, exif: bool = False) -> np.ndarray:
-        return np.array(Image.open(io.BytesIO(bytes(data))).convert("RGB"))
+    def decode(data: bytes, name: str, exif: bool, mode: str) -> np.ndarray:
+        image = Image.open(io.BytesIO(data))
+        return np.array(image.convert("L")) if mode == "IMREAD_GRAYSCALE" else np.array(image.convert("RGB"))[..., ::-1]
 
     def encode(image: np.ndarray, suffix: str = ".png", quality: int | None = None) -> bytes:
         stream = io.BytesIO()
         Image.fromarray(image).save(stream, suffix[1:])
         return stream.getvalue()
 
-    labeled_images.decode_color, ubc.encode_image = decode, encode
+    images._decode, ubc.encode_image = decode, encode
 
 
 def _start(arguments: argparse.Namespace) -> int:
@@ -255,7 +266,8 @@ def _start(arguments: argparse.Namespace) -> int:
         "TORCHINDUCTOR_CACHE_DIR": str(work / "inductor"),
     }
     if shutil.which("nvidia-cuda-mps-control"):  # several processes compute at the same time, not in turns
-        subprocess.run(["nvidia-cuda-mps-control", "-d"], check=False)
+        # In a session of its own too: what is left of this one is killed at the end of the call.
+        subprocess.run(["nvidia-cuda-mps-control", "-d"], check=False, start_new_session=True)
     command = [
         "-m",
         "perf.lease.gpu",

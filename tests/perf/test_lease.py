@@ -19,8 +19,7 @@ from patchprint.common.safe_io import read_json
 from patchprint.interop.images import encode_image
 from patchprint.networks import weights
 from perf.lease import gpu
-from support import image_sets
-from support.benchmark_data import write_store
+from support import image_sets, training_data
 
 ROOT = Path(__file__).resolve().parents[2]
 STORES = ("liberty", "notredame", "radcliffe", "allsouls", "christchurch", "sequences")
@@ -60,7 +59,7 @@ def write_zip(path: Path) -> None:
 def lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Folder with toy data, the list of runs, and a stand-in for the packages that are absent there."""
     for name in STORES:
-        write_store(tmp_path / "here/data" / name, scenes=3, points=12, views=4, size=32)
+        training_data.images(scenes=3).save(tmp_path / "here/data" / name)
     for source in gpu._IMAGES.values():
         write_zip(tmp_path / "shared" / source)
     (tmp_path / "list.json").write_text(json.dumps(LIST))
