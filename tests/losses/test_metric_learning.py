@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from patchprint.losses import LOSSES, SEC, ClassLoss, create
+from patchprint.losses import LOSSES, SEC, create
+from patchprint.losses.classes import ClassLoss
 from patchprint.losses.metric_learning import SECRegularizer, WithLabels
 from reference.classes import Samples
 from reference.formula import finite_differences

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchprint.common.registry import LazyRegistry
+from patchprint.losses.auxiliary import SEC, Distillation, MatchRanking, NormPenalty
 from patchprint.losses.loss import DescriptorBatch, Loss, PairLoss
-
-if TYPE_CHECKING:
-    from patchprint.losses.auxiliary import (
-        SEC as SEC,
-        Distillation as Distillation,
-        MatchRanking as MatchRanking,
-        NormPenalty as NormPenalty,
-    )
-    from patchprint.losses.classes import ClassLoss as ClassLoss
 
 LOSSES: LazyRegistry[type[Loss]] = LazyRegistry(
     "loss",
@@ -41,24 +32,21 @@ LOSSES: LazyRegistry[type[Loss]] = LazyRegistry(
         "nt-xent": "cross_entropy:NTXentLoss",
     },
 )
-_MODULES = {
-    "SEC": "auxiliary",
-    "MatchRanking": "auxiliary",
-    "NormPenalty": "auxiliary",
-    "ClassLoss": "classes",
-    "Distillation": "auxiliary",
-}
 
-__all__ = ["LOSSES", "DescriptorBatch", "Loss", "PairLoss", "create", *_MODULES]
+__all__ = [
+    "LOSSES",
+    "SEC",
+    "DescriptorBatch",
+    "Distillation",
+    "Loss",
+    "MatchRanking",
+    "NormPenalty",
+    "PairLoss",
+    "create",
+]
 
 
 def create(name: str, /, **settings: Any) -> Loss:
     """Make a loss by its name; settings are the arguments of its class."""
     loss: Loss = LOSSES.create(name, **settings)
     return loss
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
