@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,6 +86,15 @@ def training_store(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("training") / "store"
     images(points=60).save(folder)
     return str(folder)
+
+
+@pytest.fixture
+def small_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The threshold that is written beside trained weights is chosen on fewer keypoints."""
+    from patchprint.matching.calibration import calibrate
+
+    small = functools.partial(calibrate, views=1, keypoints=100)
+    monkeypatch.setattr("patchprint.pipelines.training_run.choose_ratio", small)
 
 
 @pytest.fixture(scope="module")

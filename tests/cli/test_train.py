@@ -1,7 +1,6 @@
 """``patchprint train``: flags, files, suggestions, exit codes, what is printed."""
 
 import dataclasses
-import functools
 import json
 import re
 
@@ -10,20 +9,13 @@ import pytest
 from patchprint.cli import main
 from patchprint.cli.train import FLAGS
 from patchprint.data import open_source
-from patchprint.matching import calibration
 from patchprint.training import RECIPES, TrainConfig, resolve
 from patchprint.training.recipes import RunFile
 from support import labeled_sets
 from support.slowness import slow_but
 
+pytestmark = pytest.mark.usefixtures("small_calibration")
 SHIPPED = [name for name in RECIPES if name.endswith("-shipped")]
-
-
-@pytest.fixture(autouse=True)
-def small_calibration(monkeypatch):
-    """The threshold that is written beside the weights is chosen on fewer keypoints."""
-    small = functools.partial(calibration.calibrate, views=1, keypoints=100)
-    monkeypatch.setattr("patchprint.pipelines.training_run.choose_ratio", small)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from support.checkout import ROOT
 from support.known_images import texture
 from support.scenes import Room
 
+pytestmark = pytest.mark.usefixtures("small_calibration")
 EXAMPLES = ROOT / "examples"
 
 

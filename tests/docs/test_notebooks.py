@@ -11,7 +11,10 @@ import pytest
 from support.checkout import ROOT
 
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
-pytestmark = pytest.mark.skipif(not NOTEBOOKS, reason="docs/ is not in this copy of the repository")
+pytestmark = [
+    pytest.mark.skipif(not NOTEBOOKS, reason="docs/ is not in this copy of the repository"),
+    pytest.mark.usefixtures("small_calibration"),
+]
 EVERY_NOTEBOOK = pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
 
 
@@ -20,15 +23,9 @@ def cells(file: Path) -> list[dict[str, Any]]:
 
 
 @EVERY_NOTEBOOK
-def test_it_is_a_notebook_without_output(file: Path) -> None:
-    whole = json.loads(file.read_text(encoding="utf-8"))
-    assert (whole["nbformat"], whole["nbformat_minor"]) == (4, 5)
-    assert whole["cells"][0]["cell_type"] == "markdown" and whole["cells"][0]["source"][0].startswith("# ")
-    assert len({cell["id"] for cell in whole["cells"]}) == len(whole["cells"])
-    for cell in whole["cells"]:
-        assert isinstance(cell["source"], list) and cell["metadata"] == {}
-        if cell["cell_type"] == "code":
-            assert cell["outputs"] == [] and cell["execution_count"] is None
+def test_it_is_kept_without_output(file: Path) -> None:
+    code = [cell for cell in cells(file) if cell["cell_type"] == "code"]
+    assert code and not any(cell["outputs"] or cell["execution_count"] for cell in code)
 
 
 @pytest.mark.slow

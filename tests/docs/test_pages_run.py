@@ -27,6 +27,7 @@ from support.scenes import Room, write_sequence
 from support.serving import Served, curl, serving
 from support.small_sfm import write_model
 
+pytestmark = pytest.mark.usefixtures("small_calibration")
 # Other programs: they need a network, a GPU, the images beside the repository, or minutes.
 OTHERS = {"git", "cd", "pip", "make", "sh", "python", ".venv/bin/python"}
 

@@ -19,32 +19,24 @@ from support.checkout import ROOT, TESTS
 
 def audited(program: list[str], folder: Path) -> tuple[str, list[str]]:
     """What a Python program prints, and what the audit of it and its children found; ``folder`` is what it may fill."""
-    home, work, log = (folder / name for name in ("home", "work", "log"))
+    home, work, log, calls = (folder / name for name in ("home", "work", "log", "calls"))
     home.mkdir()
     work.mkdir()
     with tempfile.TemporaryDirectory() as temporary:  # the names of Ray's sockets must be short
-        return _audited(program, folder, home, work, log, Path(temporary))
-
-
-def _audited(
-    program: list[str], folder: Path, home: Path, work: Path, log: Path, temporary: Path
-) -> tuple[str, list[str]]:
-    # Matplotlib makes an empty folder for its settings beside its cache.
-    may_be_written = (home / ".cache", home / ".config", work, temporary, "/dev")
-    places = {
-        "HOME": home,
-        "TMPDIR": temporary,
-        "PATCHPRINT_CACHE": home / ".cache" / "patchprint",
-        "AUDIT_LOG": log,
-        "AUDIT_ALLOWED": os.pathsep.join(map(str, may_be_written)),
-        "PYTHONPATH": os.pathsep.join(map(str, (TESTS / "support" / "audited", ROOT / "src", TESTS))),
-        "PYTHONDONTWRITEBYTECODE": 1,
-        "OMP_NUM_THREADS": 1,
-    }
-    environment = {**os.environ, **{name: str(value) for name, value in places.items()}}
-    calls = folder / "calls"
-    command = [*_strace(calls), sys.executable, *program]
-    done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=300, check=False)
+        places = {
+            "HOME": home,
+            "TMPDIR": temporary,
+            "PATCHPRINT_CACHE": home / ".cache" / "patchprint",
+            "AUDIT_LOG": log,
+            # Matplotlib makes an empty folder for its settings beside its cache.
+            "AUDIT_ALLOWED": os.pathsep.join(map(str, (home / ".cache", home / ".config", work, temporary, "/dev"))),
+            "PYTHONPATH": os.pathsep.join(map(str, (TESTS / "support" / "audited", ROOT / "src", TESTS))),
+            "PYTHONDONTWRITEBYTECODE": 1,
+            "OMP_NUM_THREADS": 1,
+        }
+        environment = {**os.environ, **{name: str(value) for name, value in places.items()}}
+        command = [*_strace(calls), sys.executable, *program]
+        done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     assert [path for path in home.iterdir() if path.name not in (".cache", ".config")] == []
     native = calls.read_text(errors="replace") if calls.exists() else ""

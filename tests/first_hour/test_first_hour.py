@@ -25,6 +25,7 @@ from first_hour.wrong_commands import wrong_commands
 from patchprint import cli
 from support.scenes import Room
 
+pytestmark = pytest.mark.usefixtures("small_calibration")
 AMOUNTS = Amounts(keypoints=300, steps=2, batch=16)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import traceback
 import zlib
 from collections.abc import Iterator
@@ -71,9 +70,6 @@ class Bench:
         for path in self.folder.rglob("*"):
             if path.is_file() and path not in self._whole:
                 os.unlink(path)
-
-    def close(self) -> None:
-        shutil.rmtree(self.folder)
 
 
 def _ran_out_of_memory(error: BaseException | None) -> bool:

@@ -32,14 +32,3 @@ def test_photos_and_training_leave_no_memory_and_no_files_behind(tmp_path: Path)
     trained = load.train_for(3, tmp_path)
     assert load.problems(described, trained) == []
     assert described["described"] == 80 and trained["steps"] > 0
-
-
-def test_what_was_not_held_is_told() -> None:
-    good = {"growth_mib": 0.0, "leaked_handles": 0}
-    described, trained = {**good, "photos": 3, "described": 3, "files_written": 3}, {**good, "stopped_well": True}
-    assert load.problems(described, trained) == []
-    assert load.problems({**described, "described": 2}, {**trained, "growth_mib": 99.0, "stopped_well": False}) == [
-        "train: memory grew by 99.0 MiB",
-        "describe: 2 of 3 photos",
-        "train: it did not stop as asked",
-    ]
