@@ -155,7 +155,9 @@ def real_pairs(folder: Path, count: int, describe: Describe) -> Iterator[Pair]:
             found = describe(f"{folder.name}/{image.name}", limit_size(photo, SIDE))
             pixels = (found.keypoints.xy.double().numpy() + 0.5) * times - 0.5
             rays = np.asarray(camera.cam_from_img(pixels + PIXEL_CENTER))[:, :2]
-            places = dataclasses.replace(found.keypoints, xy=found.keypoints.xy.new_tensor(focal * rays))
+            zoom = focal * times / camera.mean_focal_length()
+            xy, scale = found.keypoints.xy.new_tensor(focal * rays), found.keypoints.scale * zoom
+            places = dataclasses.replace(found.keypoints, xy=xy, scale=scale)
             sides.append(dataclasses.replace(found, keypoints=places))
         a, b = sides
         poses_here = [poses[image.name] for image in pair]

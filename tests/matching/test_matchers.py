@@ -77,7 +77,7 @@ def test_what_cannot_be_matched_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("n", "m"), [(0, 5), (5, 0), (0, 0), (1, 1)])
-@pytest.mark.parametrize("matcher", list(MATCHERS))
+@pytest.mark.parametrize("matcher", sorted(set(MATCHERS) - {"graph"}))  # test_graph.py has its own, with weights
 @pytest.mark.parametrize("make", [descriptors, packed])
 def test_empty_and_tiny(n: int, m: int, matcher: str, make: object) -> None:
     a, b = features(make(n, seed=1)), features(make(m, seed=2))  # type: ignore[operator]

@@ -130,7 +130,7 @@ MATCHERS: Registry[Callable[..., Matcher]] = Registry(
 
 
 def create_matcher(name: str, *, ratio: float | None = None, **options: Any) -> Matcher:
-    """Make a matcher by name.
+    """Make a matcher by name; the name of a file (.safetensors) is the matcher graph with these weights.
 
     Args:
         ratio: threshold of the ratio test, for the matchers that have one.
@@ -139,6 +139,8 @@ def create_matcher(name: str, *, ratio: float | None = None, **options: Any) -> 
     Raises:
         UserError: for a name or an option that is not known, and for a ratio outside of (0, 1].
     """
+    if name.endswith(".safetensors"):
+        name, options["weights"] = "graph", name
     if ratio is not None and "ratio" not in option_names(MATCHERS[name]):
         raise UserError(f"a ratio belongs to the matchers {', '.join(matchers_with_ratio())}, not to {name}")
     if ratio is not None and not 0 < ratio <= 1:

@@ -1,0 +1,260 @@
+"""A small network on candidate matches: nodes are candidates, edges say how well the candidates of neighbors fit.
+
+The candidates of a keypoint are its nearest descriptors in the other image. The frames (scale, angle) of a candidate pair are a
+similarity, which predicts where the neighbors of the keypoint must be in the other image; a neighbor's candidate that is
+there supports the pair. All inputs are ratios of distances, of scales and differences of angles, so that nothing changes
+where an image is turned, moved or scaled. Cost and memory grow linearly with the number of keypoints, but for the search of
+candidates and neighbors.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from patchprint.common.errors import require
+from patchprint.ops.distances import nearest
+from patchprint.ops.geometry import wrap_angle
+
+CANDIDATES, NEIGHBORS, WIDTH, ROUNDS = 4, 16, 32, 4
+SAME_PLACE = 0.1  # in units of scale: keypoints as near as this are one place with several angles
+# How far a neighbor's candidate may be off: part of the distance between the neighbors, natural logarithm of the scale.
+_PLACE, _ZOOM = 0.35, 0.7
+_NODE_FEATURES, _EDGE_FEATURES = 8, 6
+_CELLS = 1 << 23  # numbers held at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """Keypoints with their descriptors, on one device: xy (N, 2), scale (N,), angle (N,), descriptors (N, D)."""
+
+    xy: Tensor
+    scale: Tensor
+    angle: Tensor
+    descriptors: Tensor
+
+    def __len__(self) -> int:
+        return len(self.xy)
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateGraph:
+    """Candidates of N keypoints and the edges between them.
+
+    Shape:
+        index (N, K) int64 into the other image, -1 where there is no candidate; distance (N, K) of descriptors; node (N, K, F);
+        source (N, K, E) int64 into the flattened nodes: the candidate of each neighbor that fits best; edge (N, K, E, G), whose
+        first column is the weight of the edge, 0 where there is none.
+    """
+
+    index: Tensor
+    distance: Tensor
+    node: Tensor
+    source: Tensor
+    edge: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The nearest descriptors in the other image: distance (N, K), index (N, K) int64, -1 where there are fewer."""
+
+    distance: Tensor
+    index: Tensor
+
+    @staticmethod
+    def find(a: Frames, b: Frames) -> Candidates:
+        distance, index = nearest(a.descriptors, b.descriptors, CANDIDATES)
+        return Candidates(distance.to(a.xy.device), index.to(a.xy.device))
+
+
+def both_graphs(a: Frames, b: Frames) -> tuple[CandidateGraph, CandidateGraph]:
+    """Build the graph of the candidates of ``a`` in ``b``, and that of the candidates of ``b`` in ``a``."""
+    there, back = Candidates.find(a, b), Candidates.find(b, a)
+    return build_graph(a, b, there, back), build_graph(b, a, back, there)
+
+
+def build_graph(a: Frames, b: Frames, found: Candidates, back: Candidates) -> CandidateGraph:
+    """Build the graph of ``found``, the candidates of ``a`` in ``b``; ``back`` are those of ``b`` in ``a``."""
+    known, column = found.index >= 0, found.index.clamp(min=0)
+    node = _node_features(a, b, found, back)
+    neighbor = nearest_places(a.xy, a.scale)
+    source, edge = [], []
+    for rows in _slices(len(a), 4 * CANDIDATES * CANDIDATES * NEIGHBORS):
+        sources, features = _edges(a, b, column, known, neighbor, rows)
+        source.append(sources)
+        edge.append(features)
+    return CandidateGraph(found.index, found.distance, node, torch.cat(source), torch.cat(edge))
+
+
+def nearest_places(xy: Tensor, scale: Tensor) -> Tensor:
+    """Find the nearest keypoints at other places.
+
+    Shape:
+        xy (N, 2), scale (N,) -> (N, NEIGHBORS) int64, -1 where there are fewer.
+    """
+    count, more = len(xy), 2 * NEIGHBORS  # of which some may be at the same place
+    if xy.device.type == "cpu" and importlib.util.find_spec("scipy"):
+        places = xy.double().numpy()
+        tree = require("scipy.spatial", extra="sfm").cKDTree(places)
+        found, number = tree.query(places, k=range(1, more + 1))
+        distance, index = torch.from_numpy(found).float(), torch.from_numpy(number)
+    else:
+        parts = []
+        for part in xy.split(max(1, _CELLS // max(1, count))):
+            every = torch.cdist(part, xy, compute_mode="donot_use_mm_for_euclid_dist")
+            parts.append(every.topk(min(more, count), largest=False))
+        distance = torch.cat([part.values for part in parts])
+        index = torch.cat([part.indices for part in parts])
+    apart = (distance > SAME_PLACE * scale[:, None]) & distance.isfinite()
+    order = (~apart).int().argsort(dim=1, stable=True)[:, :NEIGHBORS]
+    chosen = torch.where(apart, index, -1).gather(1, order)
+    return torch.nn.functional.pad(chosen, (0, NEIGHBORS - chosen.shape[1]), value=-1)
+
+
+def _slices(count: int, cells: int) -> Iterator[slice]:
+    """Yield slices of ``count`` rows with so many numbers each that fit into memory."""
+    step = max(1, _CELLS // cells)
+    return (slice(start, start + step) for start in range(0, max(count, 1), step))
+
+
+def _unit(distance: Tensor, descriptors: Tensor) -> Tensor:
+    """Convert distances of descriptors to those of unit vectors, for bits by the angle between their signs."""
+    if descriptors.dtype == torch.uint8:
+        return 2 * (distance / (8 * descriptors.shape[1])).clamp(max=1).sqrt()
+    length = descriptors[:1000].float().norm(dim=1)
+    return (distance / length[length.isfinite()].mean().clamp(min=1e-9)).nan_to_num(2, 2).clamp(max=2)
+
+
+def _node_features(a: Frames, b: Frames, found: Candidates, back: Candidates) -> Tensor:
+    """Compute the features of candidates (N, K, F): of the distance, of its rivals on both sides, and of the scales."""
+    known, column = found.index >= 0, found.index.clamp(min=0)
+    distance, theirs = _unit(found.distance, b.descriptors), _unit(back.distance, a.descriptors)
+    rank = torch.arange(CANDIDATES, device=column.device).expand_as(column)
+    rival_a = torch.where(rank == 0, distance[:, 1:2], distance[:, :1])
+    is_best = back.index[column, 0] == torch.arange(len(a), device=column.device)[:, None]
+    rival_b = torch.where(is_best, theirs[column, 1], theirs[column, 0])
+    to_a, to_b = ((distance / rival.clamp(min=1e-6)).clamp(max=4) for rival in (rival_a, rival_b))
+    zoom = (b.scale[column] / a.scale[:, None]).clamp(min=1e-9).log()
+    if known[:, 0].any():  # from that of most nearest descriptors, since images may be of any size
+        zoom = zoom - zoom[known[:, 0], 0].median()
+    features = [
+        distance,
+        1 - distance.square() / 2,
+        to_a,
+        to_b,
+        is_best.float(),
+        (rank == 0).float(),
+        rank / CANDIDATES,
+        zoom.abs().clamp(max=4),
+    ]
+    return torch.stack(features, -1) * known[..., None]
+
+
+def _edges(a: Frames, b: Frames, column: Tensor, known: Tensor, neighbor: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+    """Find the source (R, K, E) and the features (R, K, E, G) of the edges to the candidates of ``rows``."""
+    own, other = column[rows], neighbor[rows].clamp(min=0)  # (R, K), (R, E)
+    offset = a.xy[other] - a.xy[rows][:, None]
+    length = offset.norm(dim=-1).clamp(min=1e-6)
+    zoom = (b.scale[own] / a.scale[rows][:, None]).clamp(min=1e-9)
+    turn = b.angle[own] - a.angle[rows][:, None]
+    cos, sin = torch.cos(turn)[:, :, None], torch.sin(turn)[:, :, None]
+    x, y = offset[:, None].unbind(-1)  # (R, 1, E)
+    turned = torch.stack([cos * x - sin * y, sin * x + cos * y], -1)
+    predicted = b.xy[own][:, :, None] + zoom[..., None, None] * turned  # (R, K, E, 2)
+    theirs = column[other]  # (R, E, L): candidates of the neighbors
+    reach = (zoom[:, :, None] * length[:, None])[..., None]  # (R, K, E, 1)
+    off = (b.xy[theirs][:, None] - predicted[:, :, :, None]).norm(dim=-1) / reach
+    their_zoom = (b.scale[theirs] / a.scale[other][..., None]).clamp(min=1e-9).log()
+    change = their_zoom[:, None] - zoom.log()[..., None, None]
+    their_turn = b.angle[theirs] - a.angle[other][..., None]
+    twist = their_turn[:, None] - turn[..., None, None]
+    agreement = (0.5 + 0.5 * torch.cos(twist)).clamp(min=1e-6)
+    cost = (off / _PLACE).square() + (change / _ZOOM).square() - agreement.log()
+    usable = known[other][:, None] & (neighbor[rows] >= 0)[:, None, :, None] & known[rows][:, :, None, None]
+    cost = cost.masked_fill(~usable, 1e9)
+    best = cost.argmin(-1, keepdim=True)
+
+    def chosen(values: Tensor) -> Tensor:
+        return values.expand_as(cost).gather(-1, best)[..., 0]
+
+    weight = torch.exp(-chosen(cost).clamp(max=60)) * chosen(usable)
+    twist = wrap_angle(chosen(twist))
+    features = [
+        weight,
+        chosen(off).clamp(max=4),
+        chosen(change).clamp(-3, 3),
+        torch.cos(twist),
+        torch.sin(twist),
+        (length / a.scale[rows][:, None]).log1p()[:, None].expand_as(twist),
+    ]
+    source = other[:, None] * CANDIDATES + best[..., 0]
+    return source, torch.stack(features, -1)
+
+
+class GraphNetwork(nn.Module):
+    """Rounds of messages between candidates, then one logit of each.
+
+    A message is what a neighbor's candidate tells, by its own state and by how well it fits; a candidate takes sum and maximum
+    of the messages, and what its keypoint's other candidates are.
+    """
+
+    def __init__(self, width: int = WIDTH, rounds: int = ROUNDS) -> None:
+        super().__init__()
+        self.width, self.rounds = width, rounds
+        self.start = nn.Sequential(nn.Linear(_NODE_FEATURES + 2, width), nn.SiLU(), nn.Linear(width, width))
+        self.layers = nn.ModuleList(_Round(width) for _ in range(rounds))
+        self.end = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.SiLU(), nn.Linear(width, 1))
+
+    def forward(self, graph: CandidateGraph) -> Tensor:
+        """Compute the logits (N, K) of candidates; minus infinity where there is none."""
+        weight = graph.edge[..., 0]
+        support = torch.stack([weight.sum(-1).log1p(), weight.amax(-1)], -1)
+        state = self.start(torch.cat([graph.node, support], -1))
+        for layer in self.layers:
+            state = layer(state, graph.source, graph.edge)
+        return self.end(state)[..., 0].masked_fill(graph.index < 0, -math.inf)
+
+
+class _Round(nn.Module):
+    """One round of messages."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.told = nn.Linear(width, width)
+        self.asked = nn.Linear(width, width)
+        self.fits = nn.Linear(_EDGE_FEATURES, width)
+        self.mix = nn.Linear(4 * width, 2 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, state: Tensor, source: Tensor, edge: Tensor) -> Tensor:
+        """Compute the next state: state (N, K, W), source (N, K, E), edge (N, K, E, G) -> (N, K, W)."""
+        normed = self.norm(state)
+        told, asked = self.told(normed).flatten(0, 1), self.asked(normed)
+        heard = []
+        for rows in _slices(len(state), 4 * CANDIDATES * NEIGHBORS * state.shape[-1]):
+            message = nn.functional.silu(told[source[rows]] + asked[rows][:, :, None] + self.fits(edge[rows]))
+            message = message * edge[rows][..., :1]
+            heard.append(torch.cat([message.sum(2) / 4, message.amax(2)], -1))
+        siblings = (normed.sum(1, keepdim=True) - normed) / (CANDIDATES - 1)
+        value, gate = self.mix(torch.cat([normed, torch.cat(heard), siblings], -1)).chunk(2, -1)
+        return state + self.out(nn.functional.silu(value) * torch.sigmoid(gate))
+
+
+def best_matches(logits: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    """Select the candidates that are the best of both their keypoints.
+
+    Shape:
+        logits (N, K), index (N, K) -> rows (M,) and columns (M,) of these candidates in the tables, by row.
+    """
+    best, place = logits.max(1)
+    most = logits.new_full((int(index.max()) + 2 if index.numel() else 1,), -math.inf)
+    most.scatter_reduce_(0, (index + 1).flatten(), logits.flatten(), "amax")  # place 0 is that of no candidate
+    other = index.gather(1, place[:, None])[:, 0]
+    rows = torch.nonzero((best > -math.inf) & (best == most[other + 1]))[:, 0]
+    return rows, place[rows]

@@ -1,0 +1,139 @@
+"""A learned matcher: a small network decides among candidate matches by how well those of neighboring keypoints agree."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from patchprint.common.errors import UserError, parsing
+from patchprint.common.types import Features, Keypoints, Matches, ModelId
+from patchprint.matching.candidate_graph import Frames, GraphNetwork, best_matches, both_graphs
+
+WEIGHTS_FOLDER = Path(__file__).resolve().parent.parent / "pretrained"
+FORMAT = "patchprint matcher 1"
+_WHAT = "weights of a graph matcher"
+
+
+@dataclass(frozen=True, eq=False)
+class GraphWeights:
+    """A trained network, the model whose descriptors it learned, and from which probability on a match is kept."""
+
+    network: GraphNetwork
+    model: ModelId
+    threshold: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphMatcher:
+    """Matches that a network takes for right.
+
+    Attributes:
+        threshold: smallest probability of a match; None takes that of the weights.
+        weights: a file of ``patchprint train matcher``; empty: those that come with patchprint for the model of the features.
+    """
+
+    threshold: float | None = None
+    weights: str = ""
+
+    def __call__(self, a: Features, b: Features, device: torch.device) -> Matches:
+        if not len(a) or not len(b):
+            return Matches(torch.zeros(0, 2, dtype=torch.int64), torch.zeros(0), score=torch.zeros(0))
+        for features in (a, b):
+            _refuse_without_frames(features.keypoints)
+        learned = load_weights(self.weights, a.model, device)
+        with torch.no_grad():
+            there, back = both_graphs(frames_of(a, device), frames_of(b, device))
+            logits = together(learned.network(there), there.index, learned.network(back), back.index)
+        rows, place = best_matches(logits, there.index)
+        score = torch.sigmoid(logits[rows, place])
+        kept = score >= (learned.threshold if self.threshold is None else self.threshold)
+        rows, place, score = rows[kept], place[kept], score[kept]
+        indices = torch.stack([rows, there.index[rows, place]], 1)
+        return Matches(indices.cpu(), there.distance[rows, place].cpu(), score=score.cpu())
+
+
+def graph(*, threshold: float | None = None, weights: str = "") -> GraphMatcher:
+    """Candidates that a learned network takes for right, by how well those of neighbors agree in place, scale and angle.
+
+    It needs keypoints with scale and angle, and weights for the model of the descriptors (``patchprint train matcher``).
+    """
+    return GraphMatcher(threshold=threshold, weights=weights)
+
+
+def together(there: Tensor, index: Tensor, back: Tensor, back_index: Tensor) -> Tensor:
+    """Take the mean of the logits of each candidate in both directions; minus infinity where it is a candidate in one only.
+
+    Shape:
+        there (N, K), index (N, K), back (M, K), back_index (M, K) -> (N, K).
+    """
+    rows = torch.arange(len(index), device=index.device)[:, None, None]
+    column = index.clamp(min=0)
+    same = (back_index[column] == rows) & (index >= 0)[..., None]  # (N, K, K)
+    theirs = torch.where(same, back[column], 0).sum(-1)
+    return torch.where(same.any(-1), (there + theirs) / 2, -torch.inf)
+
+
+def frames_of(features: Features, device: torch.device) -> Frames:
+    """Keypoints and descriptors of an image on a device."""
+    points = features.keypoints
+    return Frames(*(each.to(device) for each in (points.xy, points.scale, points.angle, features.descriptors)))
+
+
+def load_weights(file: str, model: ModelId, device: torch.device) -> GraphWeights:
+    """Load weights for the descriptors of a model; raises UserError where there are none."""
+    learned = read_weights(Path(file), device) if file else _shipped(model, device)
+    if learned.model.sha256 != model.sha256 or (not model.sha256 and learned.model.name != model.name):
+        raise UserError(
+            f"{file} was trained on descriptors of {learned.model.name}, not of {model.name} {model.sha256[:8]}; "
+            "train it again with patchprint train matcher"
+        )
+    return learned
+
+
+def _shipped(model: ModelId, device: torch.device) -> GraphWeights:
+    known = {learned.model.name: learned for learned in _all_shipped(device)}
+    for learned in known.values():
+        if model.sha256 == learned.model.sha256 and (model.sha256 or model.name == learned.model.name):
+            return learned
+    raise UserError(
+        f"the matcher graph has no weights for descriptors of {model.name} {model.sha256[:8]}, only for those of "
+        f"{', '.join(known) or 'no model'}; take another --matcher, or train one (patchprint train matcher)"
+    )
+
+
+@functools.cache
+def _all_shipped(device: torch.device) -> tuple[GraphWeights, ...]:
+    return tuple(read_weights(path, device) for path in sorted(WEIGHTS_FOLDER.glob("*.safetensors")))
+
+
+@functools.lru_cache(maxsize=8)
+def read_weights(path: Path, device: torch.device) -> GraphWeights:
+    """Read a file of ``patchprint train matcher``."""
+    if not path.is_file():
+        raise UserError(f"there is no file {path}; expected {_WHAT}")
+    with parsing(path, _WHAT), safe_open(path, "pt") as file:
+        about = file.metadata() or {}
+        if about.get("format") != FORMAT:
+            raise UserError(f"{path} does not hold {_WHAT} that this version reads")
+        state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        network = GraphNetwork()
+        network.load_state_dict(state)
+        model = ModelId(about["model"], about["model_sha256"])
+        return GraphWeights(network.eval().to(device), model, float(about["threshold"]))
+
+
+def _refuse_without_frames(keypoints: Keypoints) -> None:
+    if len(keypoints) > 1 and all(float(each.max() - each.min()) == 0 for each in (keypoints.scale, keypoints.angle)):
+        raise UserError(
+            "the matcher graph needs keypoints with scale and angle, and all of these have the same; take a detector that "
+            "finds them, such as dog, or another --matcher"
+        )
+
+
+MATCHERS: dict[str, Callable[..., GraphMatcher]] = {"graph": graph}
