@@ -14,6 +14,7 @@ import tyro
 from patchprint.cli import emit, flags, say
 from patchprint.common import distributed
 from patchprint.common.errors import UserError
+from patchprint.pipelines.matcher_training import RECIPE as MATCHER, MatcherSettings, train_matcher
 from patchprint.pipelines.training_run import REPORT, train
 from patchprint.training import RECIPES, Outcome, TrainConfig, resolve
 from patchprint.training.config import FLAGS, checked, flag
@@ -82,12 +83,34 @@ def resume(
         json: print the outcome as JSON.
     """
     file = RunFile.read(_config_of(out))
+    if file.recipe == MATCHER:
+        if steps:
+            raise UserError(f"the run of a matcher is resumed with its own {MATCHER} settings; leave --steps out")
+        return _finish(train_matcher(data, out=out, resume=True), out, json)
     if file.recipe is None:
         raise UserError(
             f"{file.path} names no recipe; resume the run by it: patchprint train RECIPE --out {out} --resume"
         )
     changes = {name: value for name, value in {"steps": steps, "data": data, "device": device}.items() if value}
     return _train(resolve(file.recipe, file, **changes), out, True, False, json)
+
+
+def matcher(
+    settings: MatcherSettings,
+    data: tyro.conf.UseAppendAction[tuple[Path, ...]] = (),
+    out: Path = Path("runs/matcher"),
+    force: Switch = False,
+    json: Switch = False,
+) -> int:
+    """Train the matcher graph for the descriptors of a model; --matcher RUN/best.safetensors then uses it.
+
+    Args:
+        data: store with images (patchprint data build); --resume --out RUN goes on with a run.
+        out: folder of the run.
+        force: replace a run that is in --out already.
+        json: print the outcome as JSON.
+    """
+    return _finish(train_matcher(data, out=out, settings=settings, force=force), out, json)
 
 
 def list_recipes(json: Switch = False) -> None:
@@ -97,6 +120,7 @@ def list_recipes(json: Switch = False) -> None:
         json: print their settings as JSON.
     """
     recipes = {name: recipe.text.partition("\n")[0] for name, recipe in RECIPES.items()}
+    recipes[MATCHER] = "A matcher for the descriptors of a model, with settings of its own (train matcher --help)."
     settings = {name: text for name, (_, text) in _settings().items()}
     width = max(map(len, (*recipes, *settings)))
     lists = [
@@ -110,12 +134,15 @@ def _train(run: TrainConfig, out: Path, resume: bool, force: bool, json: bool) -
     if not run.data:
         raise UserError(f"patchprint train {run.recipe} needs --data STORE; patchprint data build makes one")
     try:
-        outcome = train(run, out=out, resume=resume, force=force)
-        if distributed.rank() == 0:
-            emit(outcome.to_json(), json, _as_text(outcome))
-            say(f"report: {out / REPORT}")
+        return _finish(train(run, out=out, resume=resume, force=force), out, json)
     finally:
         distributed.stop()
+
+
+def _finish(outcome: Outcome, out: Path, json: bool) -> int:
+    if distributed.rank() == 0:
+        emit(outcome.to_json(), json, _as_text(outcome))
+        say(f"report: {out / REPORT}")
     return 0
 
 
@@ -184,6 +211,7 @@ def _read_words(words: dict[str, Words]) -> dict[str, Any]:
 
 COMMANDS: dict[str, Callable[..., int | None]] = {
     **{recipe: _command(recipe) for recipe in RECIPES},
+    MATCHER: matcher,
     "--resume": resume,
     "--list": list_recipes,
 }

@@ -183,11 +183,12 @@ def _lies_in(name: str, layers: tuple[str, ...]) -> bool:
     return any(name == layer or name.startswith(f"{layer}.") for layer in layers)
 
 
-def create_optimizer(config: TrainConfig, network: PatchNetwork) -> torch.optim.Optimizer:
+def create_optimizer(config: TrainConfig, network: nn.Module) -> torch.optim.Optimizer:
     """Create the fused optimizer of ``network``; ``set_rates`` fills the rates of its groups."""
     device = next(network.parameters()).device
+    whole: list[dict[str, Any]] = [{"params": list(network.parameters()), "lr_factor": 1.0, "decays": True}]
     parameters = []
-    for group in network.parameter_groups():
+    for group in network.parameter_groups() if isinstance(network, PatchNetwork) else whole:
         learning = [parameter for parameter in group["params"] if parameter.requires_grad]
         decay = config.weight_decay if group["decays"] else 0.0
         rate = {"lr": torch.zeros((), device=device), "factor": group["lr_factor"]}

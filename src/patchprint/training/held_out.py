@@ -35,6 +35,7 @@ _SPELLED = {
     "confusion": "confusion",
     "missed": "1 - R@1",
     "disagreement": "disagreement with the teacher",
+    "lost": "right matches lost at precision 0.9",
 }
 
 
