@@ -1,5 +1,5 @@
 // Descriptors of given keypoints with an exported network (patchprint export MODEL --out net.onnx), in ONNX Runtime.
-//   describe_onnxruntime net.onnx photo.pgm < keypoints.txt
+//   describe_onnxruntime net.onnx image.pgm < keypoints.txt
 // Each line of keypoints.txt is a cv::KeyPoint: x y size angle. One line of numbers per keypoint comes out.
 // OpenCV only cuts the patches, so any 4.x does; README.md in this folder says how to build.
 #include <onnxruntime_cxx_api.h>

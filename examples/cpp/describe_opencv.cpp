@@ -1,5 +1,5 @@
 // Descriptors of given keypoints with an exported network (patchprint export MODEL --out net.onnx), in OpenCV alone.
-//   describe_opencv net.onnx photo.pgm < keypoints.txt
+//   describe_opencv net.onnx image.pgm < keypoints.txt
 // Each line of keypoints.txt is a cv::KeyPoint: x y size angle. One line of numbers per keypoint comes out.
 // OpenCV's dnn reads these networks from 4.10 on; README.md in this folder says how to build.
 #include <iterator>

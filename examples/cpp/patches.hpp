@@ -1,4 +1,4 @@
-// What both examples share: keypoints and a photo are read, and patches are cut as patchprint cuts them.
+// What both examples share: keypoints and an image are read, and patches are cut as patchprint cuts them.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -30,7 +30,7 @@ inline std::vector<cv::KeyPoint> readKeypoints(std::istream& lines) {
     return keypoints;
 }
 
-// The photo and its halved copies. The pixel of a copy sits at the corner that four pixels share, in the middle of the filter.
+// The image and its halved copies. The pixel of a copy sits at the corner that four pixels share, in the middle of the filter.
 inline std::vector<cv::Mat> halvedCopies(const cv::Mat& image) {
     const cv::Mat filter = (cv::Mat_<float>(1, 6) << 1, 5, 10, 10, 5, 1) / 32;
     std::vector<cv::Mat> levels{image};
@@ -69,10 +69,10 @@ inline void printRows(const float* values, size_t rows, size_t columns) {
         for (size_t j = 0; j < columns; ++j) std::printf("%.7g ", values[i * columns + j]);
 }
 
-// Runs describe(network file, photo and its halved copies, keypoints); what is wrong becomes one sentence and exit code 2.
+// Runs describe(network file, image and its halved copies, keypoints); what is wrong becomes one sentence and exit code 2.
 template <class Describe>
 int runExample(int argc, char** argv, Describe describe) {
-    if (argc != 3) return std::fprintf(stderr, "usage: %s net.onnx photo.pgm < keypoints.txt\n", argv[0]), 2;
+    if (argc != 3) return std::fprintf(stderr, "usage: %s net.onnx image.pgm < keypoints.txt\n", argv[0]), 2;
     try {
         const cv::Mat image = readPgm(argv[2]);
         const std::vector<cv::KeyPoint> keypoints = readKeypoints(std::cin);

@@ -1,6 +1,6 @@
 """The image of the README: a stereo pair whose second image is turned and tilted, matched by SIFT and by our default model.
 
-    python -m perf.experiments.hard_pair --out results/experiments/hard-pair.json --picture docs/hard-pair.jpg
+    python -m perf.experiments.hard_pair --out results/experiments/hard-pair.json --drawing docs/hard-pair.jpg
 
 The images are scikit-image's ``stereo_motorcycle`` (Middlebury 2014), whose true disparities and the known warp say which
 matches are correct. Both descriptors describe the same keypoints and are matched with the defaults of ``patchprint match``.
@@ -78,7 +78,7 @@ def match_and_draw(images: tuple[np.ndarray, np.ndarray], model: str, judge: Any
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="file of numbers (.json)")
-    parser.add_argument("--picture", type=Path, required=True, help="drawing of the matches (.jpg)")
+    parser.add_argument("--drawing", type=Path, required=True, help="drawing of the matches (.jpg)")
     arguments = parser.parse_args()
     left, right, disparity = require("skimage.data", extra="eval").stereo_motorcycle()
     turned, homography = tilted_view(right)
@@ -96,7 +96,7 @@ def main() -> None:
     )
     write_json(arguments.out, result.to_json())
     picture = cv2.resize(np.vstack(panels), None, fx=0.75, fy=0.75, interpolation=cv2.INTER_AREA)
-    arguments.picture.write_bytes(cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, 82])[1].tobytes())
+    arguments.drawing.write_bytes(cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, 82])[1].tobytes())
     print(scores)
 
 

@@ -1,6 +1,6 @@
 """Compare choices of 2000 keypoints and matching rules, on images that are no benchmark.
 
-    python -m perf.experiments.keypoint_choice --photos ../shared/data/photos --cache runs/keypoint-choice \
+    python -m perf.experiments.keypoint_choice --images ../shared/data/photos --cache runs/keypoint-choice \
         --out results/experiments/keypoint-choice.json
 
 Three scenes that the learned scores did not see. ``warped``: an image and a copy under a random homography and other light,
@@ -61,7 +61,7 @@ Pair = tuple[Features, Features, Truth]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--photos", type=Path, required=True)
+    parser.add_argument("--images", type=Path, required=True)
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--model", default="sdgmnet.large")
     parser.add_argument("--found", nargs="+", choices=FOUND, default=list(FOUND), help="ways to find keypoints")
@@ -75,14 +75,14 @@ def main() -> None:
     table: dict[str, dict[str, Any]] = {name: {} for name in arguments.found}
     for name, (kind, (make, count)) in itertools.product(table, kinds.items()):
         describe = _describer(model, *FOUND[name], arguments.cache)
-        pairs = [pair for scene in HELD_OUT for pair in make(arguments.photos / scene, count, describe)]
+        pairs = [pair for scene in HELD_OUT for pair in make(arguments.images / scene, count, describe)]
         table[name][kind] = judge(pairs)
         print(name, kind, table[name][kind], flush=True)
     result = provenance.record(
         "keypoint-choice",
         settings={"keypoints": KEYPOINTS, "side": SIDE, "px": PIXELS, "ratio": model.ratio},
         model={"name": model.info.name, "sha256": model.info.sha256},
-        data={"path": str(arguments.photos), "scenes": list(HELD_OUT)},
+        data={"path": str(arguments.images), "scenes": list(HELD_OUT)},
         seed=SEED,
         scores=table,
         started=started,

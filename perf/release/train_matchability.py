@@ -1,6 +1,6 @@
 """Train the detector `dog-learned` to score keypoints by how often they are matched correctly.
 
-    python -m perf.release.train_matchability --photos ../shared/data/photos --cache runs/matchability
+    python -m perf.release.train_matchability --images ../shared/data/photos --cache runs/matchability
 
 Examples are keypoints of images of four scenes. The target is in how many of three warped and re-lit copies a keypoint is found
 again and told from all others by its descriptor: the mutual nearest neighbors that lie where they must. The area under the
@@ -42,12 +42,12 @@ Examples = dict[str, np.ndarray]  # patches (N, 16, 16) uint8, scale, response, 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--photos", type=Path, required=True)
+    parser.add_argument("--images", type=Path, required=True)
     parser.add_argument("--cache", type=Path, required=True, help="examples are kept here")
     parser.add_argument("--out", type=Path, default=WEIGHTS, help="file to write; that of the package if not given")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    learned, judged = (_together(scenes, arguments.photos, arguments.cache) for scenes in (TRAINING, HELD_OUT))
+    learned, judged = (_together(scenes, arguments.images, arguments.cache) for scenes in (TRAINING, HELD_OUT))
     network = train(learned, arguments.seed)
     held_out = area(network, judged)
     print(f"{len(learned['target'])} examples, area under the ROC curve {held_out:.4f}")

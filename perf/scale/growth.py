@@ -1,6 +1,6 @@
 """Measure time, memory and files by the number of images: one file an image, shards, Ray; all pairs, retrieval.
 
-    python -m perf.scale.growth --photos ../shared/data/photos --work runs/growth --out results/scale/growth.json
+    python -m perf.scale.growth --images ../shared/data/photos --work runs/growth --out results/scale/growth.json
 
 Images are made of a few by warping: each real one seen from so many sides that they suffice, 640 pixels wide. Every stage is a
 ``patchprint`` command in a process of its own. Memory is the largest sum of the resident sizes of it and all that it started,
@@ -34,7 +34,7 @@ NEIGHBORS = 20
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--photos", type=Path, required=True)
+    parser.add_argument("--images", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True, help="photos, features and matches; several gigabytes")
     parser.add_argument("--out", type=Path, required=True, help="what it holds of other sizes is kept")
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1000, 10_000])
@@ -49,14 +49,14 @@ def main() -> None:
         scores = json.loads(arguments.out.read_text(encoding="utf-8"))["scores"]
     for size in arguments.sizes:
         photos = arguments.work / f"photos-{size}"
-        make_photos(arguments.photos, photos, size)
+        make_photos(arguments.images, photos, size)
         scores[str(size)] = measured(photos, arguments.work / str(size), size, arguments)
         print(size, json.dumps(scores[str(size)]), flush=True)
         ordered = dict(sorted(scores.items(), key=lambda item: int(item[0])))
         result = provenance.record(
             "growth with photos",
             settings={"model": MODEL, "keypoints": arguments.keypoints, "neighbors": NEIGHBORS, "pixels": SIDE},
-            data={"path": str(arguments.photos), "sets": SETS},
+            data={"path": str(arguments.images), "sets": SETS},
             scores=ordered,
             started=started,
         )

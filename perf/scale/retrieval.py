@@ -1,6 +1,6 @@
 """Measure which overlapping pairs image retrieval finds, and what a 3D model loses if only these are matched.
 
-    python -m perf.scale.retrieval --photos ../shared/data/photos --work runs/retrieval --out results/scale/retrieval.json
+    python -m perf.scale.retrieval --images ../shared/data/photos --work runs/retrieval --out results/scale/retrieval.json
 
 A pair overlaps where, of its matches in exhaustive matching, COLMAP's verification keeps at least so many. Recall is the share
 of these pairs that are among the pairs of each image with the images that look most like it. The last set is all images
@@ -48,7 +48,7 @@ RULE = MatchRule("mutual+ratio", fewest=FEWEST_MATCHES)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--photos", type=Path, required=True)
+    parser.add_argument("--images", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True, help="features, matches and models, which are kept")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
@@ -59,7 +59,7 @@ def main() -> None:
     everything: dict[str, Features] = {}
     overlapping: dict[int, set[Pair]] = {inliers: set() for inliers in INLIERS}
     for name in arguments.sets:
-        photos, work = arguments.photos / SETS[name], arguments.work / name
+        photos, work = arguments.images / SETS[name], arguments.work / name
         features = describe_folder(photos, work / "features", SETTINGS)
         seconds, matches = matched(features, choose_pairs(features, "exhaustive"), work / "all")
         if name == RECONSTRUCTED:
@@ -85,7 +85,7 @@ def main() -> None:
         result = provenance.record(
             "retrieval",
             settings={"describe": asdict(SETTINGS), "match": asdict(RULE), "inliers_of_an_overlap": INLIERS},
-            data={each: {"path": str(arguments.photos / SETS[each])} for each in SETS if each in scores},
+            data={each: {"path": str(arguments.images / SETS[each])} for each in SETS if each in scores},
             scores=scores,
             seed=0,
             started=started,
