@@ -18,7 +18,7 @@ from patchprint.pipelines.matcher_training import RECIPE as MATCHER, MatcherSett
 from patchprint.pipelines.training_run import REPORT, train
 from patchprint.training import RECIPES, Outcome, TrainConfig, resolve
 from patchprint.training.config import FLAGS, checked, flag
-from patchprint.training.held_out import spelled
+from patchprint.training.held_out import measure_title
 from patchprint.training.recipes import CHOICES, OPTIONS_OF, RunFile, read_options
 
 USAGE = """usage: patchprint train RECIPE --data STORE [--out RUN] ...
@@ -148,13 +148,13 @@ def _finish(outcome: Outcome, out: Path, json: bool) -> int:
 
 def _as_text(outcome: Outcome) -> str:
     """Return the best weights and their measures as text; mean and spread where several are kept."""
-    measured = ", ".join(f"{spelled(name)} {100 * value:.2f} %" for name, value in outcome.measured.items())
+    measured = ", ".join(f"{measure_title(name)} {100 * value:.2f} %" for name, value in outcome.measured.items())
     score = f", {outcome.selected_on} {measured}" if measured else ""
     text = f"{outcome.best}: step {outcome.best_step} of {outcome.steps}{score}"
     if len(outcome.kept) < 2:
         return text
     mean, spread = outcome.mean(), outcome.spread()
-    kept = ", ".join(f"{spelled(name)} {100 * mean[name]:.2f} ± {100 * spread[name]:.2f} %" for name in mean)
+    kept = ", ".join(f"{measure_title(name)} {100 * mean[name]:.2f} ± {100 * spread[name]:.2f} %" for name in mean)
     return f"{text}\nmean and spread of the best {len(outcome.kept)}: {kept}"
 
 

@@ -15,7 +15,7 @@ from patchprint.report.charts import LONG, Chart, Line
 from patchprint.report.example_images import example_sections
 from patchprint.report.page import Code, Page, Part, Section, Text
 from patchprint.report.runs import Run
-from patchprint.training.held_out import spelled
+from patchprint.training.held_out import measure_title
 
 # What is drawn, by the first part of its name, in this order.
 _SHOWN = {
@@ -126,7 +126,7 @@ def title_of(name: str) -> str:
     """Return the title of a metric: "FPR95, held-out points", "loss", "loss: positive"."""
     group, _, what = name.partition("/")
     if _is_measured(name):
-        return f"{spelled(what)}, {_SHOWN[group]}"
+        return f"{measure_title(what)}, {_SHOWN[group]}"
     return _SHOWN[group] if what == "total" else f"{_SHOWN[group]}: {what.replace('_', ' ')}"
 
 
@@ -193,4 +193,4 @@ def _chart(runs: Sequence[Run], names: Sequence[str]) -> Chart:
 def _words(name: str) -> str:
     """Return the last part of the name of a metric: "FPR95", "loss", "positive std"."""
     group, _, what = name.partition("/")
-    return spelled(what) if _is_measured(name) else group if what == "total" else what.replace("_", " ")
+    return measure_title(what) if _is_measured(name) else group if what == "total" else what.replace("_", " ")

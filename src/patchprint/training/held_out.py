@@ -30,7 +30,7 @@ from patchprint.ops.distances import chance_of_same_index, pair_distances
 from patchprint.training.teacher import Teacher
 
 _CHUNK = 1024
-_SPELLED = {
+_TITLES = {
     "fpr95": "FPR95",
     "confusion": "confusion",
     "missed": "1 - R@1",
@@ -39,10 +39,10 @@ _SPELLED = {
 }
 
 
-def spelled(number: str) -> str:
+def measure_title(number: str) -> str:
     """Return the title of a number for readers, and of its set where there are several."""
     name, _, of = number.partition("/")
-    return f"{_SPELLED.get(name, name)} on {of}" if of else _SPELLED.get(name, name)
+    return f"{_TITLES.get(name, name)} on {of}" if of else _TITLES.get(name, name)
 
 
 Measured = dict[str, float]  # lower is better; of several sets the mean, and NAME/SET for each
