@@ -97,19 +97,6 @@ def oxford_result(model: str, value: float) -> dict[str, Any]:
     }
 
 
-def bench_result(contenders: dict[str, Any]) -> dict[str, Any]:
-    """What ``patchprint bench --stages keypoints`` writes."""
-    return {
-        "benchmark": "speed",
-        "settings": {"device": "cpu", "keypoints": 2000},
-        "model": {},
-        "data": {"path": "photos"},
-        "seed": None,
-        "scores": {"keypoints": {"title": "2000 keypoints of a photo described", "contenders": contenders}},
-        "run": made_cost("patchprint bench --stages keypoints"),
-    }
-
-
 def made_cost(command: str) -> dict[str, Any]:
     return {
         "command": command,
