@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
 import re
 import shutil
@@ -180,55 +179,6 @@ def onnxruntime_describes() -> str:
     return f"largest difference {difference:.1e}"
 
 
-def cpp_programs_describe() -> str:
-    """The C++ examples, built by CMake, describe keypoints of a photo as patchprint does."""
-    import cv2
-    import numpy as np
-    import torch
-
-    import patchprint
-
-    runtime = importlib.util.find_spec("onnxruntime")
-    assert runtime is not None and runtime.origin is not None
-    library = next(Path(runtime.origin).parent.glob("capi/libonnxruntime.so.*"))
-    headers = [Path(root, "include", "onnxruntime") for root in ("/usr", "/usr/local")]
-    headers = [folder for folder in headers if (folder / "onnxruntime_cxx_api.h").is_file()]
-    if not Path("cpp").is_dir() or not shutil.which("cmake") or not shutil.which("g++") or not headers:
-        raise NotThereError("needs examples/cpp, cmake, g++ and the headers of ONNX Runtime")
-    build = Path("cpp-build")
-    build.mkdir()
-    (build / "libonnxruntime.so.1").symlink_to(library)
-    flags = [f"-DONNXRUNTIME_INCLUDE={headers[0]}", f"-DONNXRUNTIME_LIBRARY={build.resolve() / 'libonnxruntime.so.1'}"]
-    subprocess.run(["cmake", "-S", "cpp", "-B", str(build), *flags], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(["cmake", "--build", str(build)], check=True, stdout=subprocess.DEVNULL)
-    rows = [(100.0, 80.0, 5.0, 0.0), (160.5, 120.25, 16.0, 30.0), (200.0, 160.0, 8.0, 250.0)]
-    table = torch.tensor(rows)
-    keypoints = patchprint.Keypoints(table[:, :2], table[:, 2] / 2, torch.deg2rad(table[:, 3]))
-    model = patchprint.load("sdgmnet", engine="float32")
-    # The examples do without OpenCV's readers of pictures.
-    cv2.imwrite("a.pgm", cv2.imread("a.jpg", cv2.IMREAD_GRAYSCALE))
-    ours = patchprint.extract("a.pgm", model, keypoints=keypoints).descriptors
-    found = []
-    for program in ("describe_opencv", "describe_onnxruntime"):
-        printed = subprocess.run(
-            [str(build / program), "net.onnx", "a.pgm"],
-            input="\n".join(" ".join(map(str, row)) for row in rows),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        too_old = re.search(r"OpenCV\((4\.\d)\.", printed.stderr)
-        if too_old:  # below 4.10, which the README of the examples asks for
-            found.append(f"{program} was built, and OpenCV {too_old[1]} cannot read the network")
-            continue
-        assert printed.returncode == 0, f"{program}: {printed.stderr}"
-        theirs = torch.from_numpy(np.loadtxt(printed.stdout.splitlines(), dtype=np.float32))
-        cosine = float((theirs * ours).sum(1).min())
-        assert cosine > 0.99, f"{program}: {cosine}"
-        found.append(f"{program} {cosine:.4f}")
-    return f"smallest cosine with our descriptors: {', '.join(found)}"
-
-
 def demo() -> str:
     """What ``make demo`` runs."""
     subprocess.run([sys.executable, "-m", "patchprint.pipelines.demo"], check=True)
@@ -266,7 +216,6 @@ CLIENTS = {
         hloc_maps_our_files,
         hloc_runs_us_by_name,
         onnxruntime_describes,
-        cpp_programs_describe,
         demo,
     )
 }

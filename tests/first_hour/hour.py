@@ -125,7 +125,6 @@ STEPS = (
     # Other programs.
     Step("export sdgmnet --out net.onnx", makes="net.onnx", says="onnxruntime"),
     client("onnxruntime_describes"),
-    client("cpp_programs_describe", long=True),
     client("demo", long=True),
 )
 

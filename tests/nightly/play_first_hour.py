@@ -130,7 +130,6 @@ def main() -> int:
     desk.mkdir()
     lay_the_desk(desk, photos)
     shutil.copy(ROOT / "README.md", desk)
-    shutil.copytree(ROOT / "examples" / "cpp", desk / "cpp")
     if chosen.hloc:
         shutil.copytree(chosen.hloc / "hloc", desk / "hloc")
     player = Player(desk, work / "log.txt", work / "venv" / "bin")
