@@ -1,4 +1,4 @@
-"""patchprint: learn, measure and use local image descriptors.
+"""patchprint: train, evaluate and use local image descriptors.
 
 >>> model = patchprint.load("sdgmnet")          # doctest: +SKIP
 >>> a = patchprint.extract("a.jpg", model)      # doctest: +SKIP
