@@ -11,7 +11,7 @@ import torch
 
 from patchprint.common.types import Features, Keypoints, Matches, ModelId
 from patchprint.features import draw_matches
-from patchprint.features.draw_matches import INLIER, OUTLIER, UNVERIFIED
+from patchprint.features.draw_matches import CAPTION, GAP, INLIER, OUTLIER, UNVERIFIED
 
 BACKGROUND = (128, 128, 128)
 GRAY = np.full((40, 60), 128, np.uint8)
@@ -42,16 +42,22 @@ def drawn(matches: Matches, path: Path, **options: object) -> np.ndarray:
 )
 def test_color_of_lines(matches: Matches, options: dict, colors: list, tmp_path: Path) -> None:
     image = drawn(matches, tmp_path / "m.png", **options)
-    assert image.shape == (40, 120, 3) and tuple(image[20, 60]) == BACKGROUND
+    assert image.shape == (40 + CAPTION, 120 + GAP, 3) and tuple(image[20, 50]) == BACKGROUND
+    assert (image[20, 60 : 60 + GAP] == 255).all() and (image[40:] < 100).any(), "a gap, and a caption"
     known = np.array([BACKGROUND, INLIER, OUTLIER, UNVERIFIED])  # lines are blended with the background
-    nearest = [np.abs(known - image[row, 60].astype(int)).sum(1).argmin() for row in (10, 30)]
+    nearest = [np.abs(known - image[row, 50].astype(int)).sum(1).argmin() for row in (10, 30)]
     assert [tuple(known[index].tolist()) for index in nearest] == colors
+
+
+def test_neighboring_lines_have_other_shades(tmp_path: Path) -> None:
+    image = drawn(MATCHES, tmp_path / "m.png").astype(int)
+    assert np.abs(image[10, 50] - image[30, 50]).sum() > 30
 
 
 def test_large_images_are_shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draw_matches, "MAX_SIDE", 30)
     image = drawn(MATCHES, tmp_path / "small.png")
-    assert image.shape == (20, 60, 3)
+    assert image.shape == (20 + CAPTION, 60 + GAP, 3)
     assert np.abs(image[5, 5].astype(int) - UNVERIFIED).sum() < np.abs(image[5, 5].astype(int) - 128).sum()
 
 

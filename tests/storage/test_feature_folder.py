@@ -15,7 +15,7 @@ import torch
 
 from patchprint.features import extract
 from patchprint.features.extract import DescribeSettings
-from patchprint.storage import describe_jobs, feature_files
+from patchprint.storage import describe_jobs, feature_files, feature_folder
 from patchprint.storage.feature_folder import describe_folder
 from support.scenes import Room
 
@@ -50,6 +50,18 @@ def test_what_is_there_is_not_made_again(photos: Path, tmp_path: Path, monkeypat
         describe_folder(photos, tmp_path / "out", DescribeSettings(model="pixels", max_keypoints=20))
     again = describe_folder(photos, tmp_path / "out", DescribeSettings(model="pixels", max_keypoints=20), force=True)
     assert [len(item) for item in again.values()] == [20, 20]
+
+
+def test_a_slow_model_is_pointed_out_before_it_takes_minutes(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(feature_folder, "_SLOW_FROM", 2)
+    for model in ("sdgmnet", "sdgmnet.tiny", "rootsift"):
+        settings = DescribeSettings(model=model, max_keypoints=5, device="cpu", engine="float32")
+        describe_folder(photos, tmp_path / model, settings, report=said.append)
+    (hint,) = said
+    assert hint.startswith("sdgmnet is slow without a GPU; --model sdgmnet.fast")
 
 
 def test_named_photos_and_damaged_ones(photos: Path, tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from patchprint.interop.images import ImageLike, encode_image, limit_size, read_
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 MAX_SIDE = 1200  # pixels of one image in the drawing
+GAP, CAPTION = 8, 24  # pixels between the images, and below them
 INLIER, OUTLIER, UNVERIFIED = (60, 190, 80), (210, 70, 60), (240, 180, 40)  # RGB
+_SHADE = np.array((60, -10, -60))  # added from the topmost line to the lowest one, so that neighbors can be told apart
 
 
 def draw(
@@ -27,7 +29,7 @@ def draw(
     max_lines: int = 250,
     outliers: bool = False,
 ) -> None:
-    """Draw matches into a PNG or JPEG (by the suffix of ``path``).
+    """Draw matches into a PNG or JPEG (by the suffix of ``path``), with a caption that says how many.
 
     Args:
         images: the two images; read from ``image_path`` of the features if not given.
@@ -50,12 +52,13 @@ def _draw_lines(
     """Put two images (H, W, 3) side by side and draw a line for each match: uint8 (H, W, 3), RGB."""
     cv2 = require("cv2", extra="images")
     left, right = panels
-    canvas = np.full((max(len(left), len(right)), left.shape[1] + right.shape[1], 3), 255, np.uint8)
+    start = left.shape[1] + GAP
+    canvas = np.full((max(len(left), len(right)) + CAPTION, start + right.shape[1], 3), 255, np.uint8)
     canvas[: len(left), : left.shape[1]] = left
-    canvas[: len(right), left.shape[1] :] = right
+    canvas[: len(right), start:] = right
 
     ends = []
-    for panel, features, offset in zip(panels, (a, b), (0, left.shape[1]), strict=True):
+    for panel, features, offset in zip(panels, (a, b), (0, start), strict=True):
         scale = max(panel.shape[:2]) / max(features.image_size)
         ends.append((features.keypoints.xy.cpu().numpy() + 0.5) * scale - 0.5 + [offset, 0])
 
@@ -65,7 +68,9 @@ def _draw_lines(
     if inliers is not None:
         rows = rows[np.argsort(inliers[rows], kind="stable")]  # inliers above outliers
     for row in rows:
-        color = UNVERIFIED if inliers is None else INLIER if inliers[row] else OUTLIER
+        base = UNVERIFIED if inliers is None else INLIER if inliers[row] else OUTLIER
+        share = ends[0][matches.indices[row, 0]][1] / len(left) - 0.5
+        color = tuple(np.clip(base + share * _SHADE, 0, 255).round().tolist())
         # OpenCV takes sixteenths of a pixel (shift=4).
         line = [
             tuple(round(float(value) * 16) for value in xy[index])
@@ -74,6 +79,10 @@ def _draw_lines(
         cv2.line(canvas, *line, color, 1, cv2.LINE_AA, shift=4)
         for end in line:
             cv2.circle(canvas, end, 2 * 16, color, -1, cv2.LINE_AA, shift=4)
+    found = f"{len(matches)} matches" + ("" if inliers is None else f", {inliers.sum()} agree with one geometry")
+    caption = f"{found}; {len(rows)} drawn" if len(rows) else f"{found}; none drawn"
+    place = (4, len(canvas) - 7)
+    cv2.putText(canvas, caption, place, cv2.FONT_HERSHEY_SIMPLEX, 0.5, (40, 40, 40), 1, cv2.LINE_AA)
     return canvas
 
 

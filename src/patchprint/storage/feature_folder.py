@@ -25,7 +25,8 @@ from patchprint.storage.feature_files import FeatureFolder
 from patchprint.storage.shards import FOLDER, Shards, images_per_shard
 
 IN_HAND = f"{files.MARKER}-in-hand"  # file that names the current image
-MANY_IMAGES = 50  # from which on an engine pays off that takes some seconds to start, and a slow model is a mistake
+MANY_IMAGES = 50  # from which on an engine pays off that takes some seconds to start
+_SLOW_FROM = 10  # images from which on a slow model is pointed out; ten are half a minute, or minutes in sfm
 _SLOW, _FAST = 30e6, "sdgmnet.fast"  # multiply-adds of a descriptor, and a model that is well below
 
 
@@ -94,7 +95,7 @@ def describe_folder(
     unmasked = [name for name, job in jobs.items() if mask_folder and job.mask is None]
     if unmasked:
         report(f"{len(unmasked)} images have no mask and are searched as a whole, the first is {unmasked[0]}")
-    if on_cpu and len(jobs) >= MANY_IMAGES and isinstance(model, NetworkModel) and multiply_adds(model.network) > _SLOW:
+    if on_cpu and len(jobs) >= _SLOW_FROM and isinstance(model, NetworkModel) and multiply_adds(model.network) > _SLOW:
         report(
             f"{model.info.name} is slow without a GPU; --model {_FAST} is several times as fast and nearly as accurate"
         )
