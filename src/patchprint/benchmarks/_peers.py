@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -28,25 +28,6 @@ Find = Callable[[np.ndarray], tuple[Keypoints, Tensor]]  # descriptors (N, D)
 _DISK_RATIO = 0.95  # what its authors match with (Tyszkiewicz et al. 2020)
 
 
-class Pipeline(Protocol):
-    """From a file to matches: keypoints, descriptors and matcher belong together; ``finds`` and ``matches`` say how."""
-
-    finds: str
-    matches: str
-
-    def read(self, path: Path) -> np.ndarray:
-        """Read the pixels that it needs, uint8 (H, W) or (H, W, 3)."""
-        ...
-
-    def extract(self, image: np.ndarray, max_keypoints: int) -> Features:
-        """Detect and describe at most so many keypoints of an image."""
-        ...
-
-    def match(self, a: Features, b: Features) -> Matches:
-        """Match the features of two images."""
-        ...
-
-
 class Glue(NamedTuple):
     """A network that matches: its name, its weights, and what creates it; it returns matches (M, 2) and score (M,)."""
 
@@ -56,7 +37,7 @@ class Glue(NamedTuple):
 
 
 class Peer(ModelBase):
-    """A third-party pipeline; peers with equal ``extractor`` find the same features.
+    """A third-party pipeline from a file to matches; peers with equal ``extractor`` find the same features.
 
     Args:
         create: returns what finds at most so many keypoints.

@@ -21,14 +21,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
 from tqdm import tqdm
 
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
-from patchprint.benchmarks._peers import PEERS, Peer, Pipeline
+from patchprint.benchmarks._features import SequenceSettings
+from patchprint.benchmarks._peers import PEERS, Peer
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
 from patchprint.common.types import Features, Keypoints, Matches
@@ -49,23 +50,19 @@ CAMERAS = "gt_dense_cameras"
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(SequenceSettings):
+    """How the keypoints of a model of patchprint are found and matched, and what counts as right."""
+
     # What finds the keypoints of a model of patchprint; one of the detectors of patchprint describe.
     detector: str = "dog"
-    # Most keypoints of an image, for every pipeline.
-    keypoints: int = 2000
     # Keep the strongest keypoints of a model of patchprint; by default every part of an image gets its share.
     spread: bool = True
-    # Ignore the angles of the keypoints of a model of patchprint.
-    upright: bool = False
     # How descriptors of a model of patchprint are matched; a matcher of patchprint match.
     matcher: str = DEFAULT_MATCHER
     # Threshold of the ratio test of a model of patchprint; its own if not given.
     ratio: float | None = None
     # Largest error in pixels of a right match.
     px: float = 3.0
-    # Only these sequences or scenes; all of them if not given.
-    sequences: tuple[str, ...] = ()
 
 
 class Pipelines(Benchmark):
@@ -88,7 +85,7 @@ class Pipelines(Benchmark):
 
     def evaluate(self, run: Run, settings: Settings) -> Scores:
         """Return scores of every pair, of every scene, and of all."""
-        pipeline: Pipeline = run.model if isinstance(run.model, Peer) else _Ours(run.patch_model, settings)
+        pipeline = run.model if isinstance(run.model, Peer) else _Ours(run.patch_model, settings)
         pairs: dict[str, dict[str, Any]] = {}
         scenes: dict[str, Scores] = {}
         images: list[dict[str, float]] = []
@@ -130,43 +127,29 @@ class Pipelines(Benchmark):
         }
 
 
-class Truth(Protocol):
-    """Ground truth of a pair."""
-
-    # What errors of an estimate are measured in, and up to which of them areas under the curve are taken.
-    unit: ClassVar[str]
-    limits: ClassVar[tuple[float, ...]]
-
-    def match_errors(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Errors of matches in pixels: (M, 2), (M, 2) -> (M,)."""
-        ...
-
-    def estimate_error(self, a: Features, b: Features, matches: Matches) -> float | None:
-        """Error of the geometry estimated robustly from the matches; None where the estimator fails."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class KnownHomography:
-    """From the pixels of the first image to those of the second: (3, 3). An estimate is judged at the corners."""
+    """Ground truth of a pair: pixels of the first image to those of the second, (3, 3). Estimates are judged at the corners."""
 
     homography: np.ndarray
-    unit: ClassVar[str] = "px"
-    limits: ClassVar[tuple[float, ...]] = (3, 5, 10)
+    unit: ClassVar[str] = "px"  # of errors of an estimate
+    limits: ClassVar[tuple[float, ...]] = (3, 5, 10)  # up to which areas under the curve of these errors are taken
 
     def match_errors(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return the errors of matches in pixels: (M, 2), (M, 2) -> (M,)."""
         return np.linalg.norm(project(self.homography, a) - b, axis=1)
 
     def estimate_error(self, a: Features, b: Features, matches: Matches) -> float | None:
+        """Return the error of the geometry estimated robustly from the matches; None if the estimator fails."""
         found = estimate_geometry(a, b, matches, "homography").model
         return corner_error(None if found is None else found.numpy(), self.homography, a.image_size)
 
 
 @dataclass(frozen=True, eq=False)
 class KnownCameras:
-    """Rotation (3, 3) and translation (3,) from the first camera to the second, and what both are like inside (3, 3).
+    """Ground truth of a pair: rotation (3, 3) and translation (3,) from the first camera to the second, intrinsics (3, 3).
 
-    Matches are judged by their distance from the epipolar geometry: what is wrong along a line is not seen.
+    Matches are judged by their distance from the epipolar line: errors along the line are not seen.
     """
 
     rotation: np.ndarray
@@ -182,6 +165,9 @@ class KnownCameras:
     def estimate_error(self, a: Features, b: Features, matches: Matches) -> float | None:
         found = estimate_pose(a, b, matches, self.intrinsics, self.intrinsics)
         return pose_error(found, self.rotation, self.translation)
+
+
+Truth = KnownHomography | KnownCameras
 
 
 class _Ours:
@@ -226,7 +212,7 @@ def score_pair(a: Features, b: Features, matches: Matches, truth: Truth, px: flo
 
 
 def _features_of(
-    run: Run, pipeline: Pipeline, scene: Scene, keypoints: int
+    run: Run, pipeline: Peer | _Ours, scene: Scene, keypoints: int
 ) -> dict[str, tuple[Features, dict[str, float]]]:
     """Return the features of the images of a scene by name, with the time they took."""
     found = {}
@@ -247,7 +233,9 @@ def _features_of(
     return found
 
 
-def _matches_of(run: Run, pipeline: Pipeline, name: str, a: Features, b: Features) -> tuple[Matches, dict[str, float]]:
+def _matches_of(
+    run: Run, pipeline: Peer | _Ours, name: str, a: Features, b: Features
+) -> tuple[Matches, dict[str, float]]:
     """Return the matches of a pair, with the time they took."""
 
     def compute() -> dict[str, np.ndarray]:
