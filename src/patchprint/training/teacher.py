@@ -69,4 +69,5 @@ def _describe(network: Any, patches: Tensor, bf16: bool) -> Tensor:
     chunk = CHUNK_ON_CPU if patches.device.type == "cpu" else len(patches)
     with torch.autocast(patches.device.type, torch.bfloat16, enabled=bf16, cache_enabled=False):
         raw = [network.forward_features(part, with_maps=False)[0] for part in patches.split(chunk)]
+    # Of unit length already; done again, the last digits are those of the runs that made the shipped students.
     return unit_length(network.head(torch.cat(raw)))
