@@ -25,7 +25,7 @@ from patchprint.cli.models import MEASURED
 from patchprint.common.files import write_text
 from patchprint.common.table import Table
 from patchprint.features import list_models
-from patchprint.networks import ModelInfo, weights
+from patchprint.networks import ModelInfo, TrainingRecord, weights
 from patchprint.networks.network import multiply_adds
 from perf.speed.contest import contest_table
 
@@ -219,10 +219,42 @@ def _weights(results: Path) -> Rows:
             "map": f"{_read(results / 'oxford' / f'{info.name}.json')['scores']['map']:.3f}",
             "parameters": sum(each.numel() for each in network.parameters()) / 1e3,
             "multiply_adds": multiply_adds(network) / 1e6,
-            "made_by": info.training.summary()
+            "made_by": _made_by(info.training)
             + ", patches standardized before FRN" * (info.options.get("input_norm") == "standard"),
             "times": [_keypoints_ms(cpu, info), _keypoints_ms(cpu, info, ", int8"), _keypoints_ms(gpu, info)],
         }
+
+
+def _made_by(record: TrainingRecord) -> str:
+    """Describe the run in one line."""
+    config = record.config
+    try:
+        batch = f"{config['batch']} patches"
+        if config["views"] != 1:
+            batch = f"{config['batch']} points x {config['views']} views"
+        if config["batcher"] == "neighbors":
+            batch += f" in runs of {config['batcher_options']['run']} neighbors"
+        scale = "" if config["patch_scale"] is None else f" at {config['patch_scale']:g} sigma"
+        average = f", weights averaged ({config['average']:g})" if config["average"] else ""
+        return (
+            f"{record.recipe}: {_distillation(config) or 'loss ' + config['loss']} on network {config['network']}, "
+            f"{config['steps']:,} steps of {batch}{scale}, learning rate {config['schedule']}, "
+            f"augmentation {config['augmentation']}{average}, seed {config['seed']}"
+        )
+    except (KeyError, TypeError, ValueError):  # there is none, or of another version
+        return record.recipe
+
+
+def _distillation(config: dict[str, Any]) -> str:
+    """Describe the distillation, or return an empty string where there was no teacher."""
+    if not (names := config.get("teacher")):
+        return ""
+    text = "distilled from " + ", ".join(
+        f"{Path(name).name} ({checksum[:8]})" for name, checksum in zip(names, config["teacher_sha256"], strict=True)
+    )
+    if config["loss_weight"]:
+        text += f" and {config['loss_weight']:g} times loss {config['loss']}"
+    return text
 
 
 def _keypoints_ms(bench: Row, info: ModelInfo, engine: str = "") -> str:

@@ -139,4 +139,4 @@ def test_the_file_says_how_it_was_made(store, tmp_path):
     info = weights.read_info(outcome.last)
     assert (info.channels, info.input_size, info.dim) == (3, 32, 16)
     assert info.training.config["loss"] == "semihard"
-    assert info.training.summary().startswith("metric-lite0")
+    assert info.training.recipe == "metric-lite0"

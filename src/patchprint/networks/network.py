@@ -7,7 +7,6 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import torch
@@ -39,37 +38,6 @@ class TrainingRecord:
     step: int = 0
     start: str = ""
     config: dict[str, Any] = field(default_factory=dict)
-
-    def summary(self) -> str:
-        """Describe the run in one line."""
-        config = self.config
-        try:
-            batch = f"{config['batch']} patches"
-            if config["views"] != 1:
-                batch = f"{config['batch']} points x {config['views']} views"
-            if config["batcher"] == "neighbors":
-                batch += f" in runs of {config['batcher_options']['run']} neighbors"
-            scale = "" if config["patch_scale"] is None else f" at {config['patch_scale']:g} sigma"
-            average = f", weights averaged ({config['average']:g})" if config["average"] else ""
-            return (
-                f"{self.recipe}: {_distillation(config) or 'loss ' + config['loss']} on network {config['network']}, "
-                f"{config['steps']:,} steps of {batch}{scale}, learning rate {config['schedule']}, "
-                f"augmentation {config['augmentation']}{average}, seed {config['seed']}"
-            )
-        except (KeyError, TypeError, ValueError):  # there is none, or of another version
-            return self.recipe
-
-
-def _distillation(config: dict[str, Any]) -> str:
-    """Describe the distillation, or return an empty string where there was no teacher."""
-    if not (names := config.get("teacher")):
-        return ""
-    text = "distilled from " + ", ".join(
-        f"{Path(name).name} ({checksum[:8]})" for name, checksum in zip(names, config["teacher_sha256"], strict=True)
-    )
-    if config["loss_weight"]:
-        text += f" and {config['loss_weight']:g} times loss {config['loss']}"
-    return text
 
 
 @dataclass(frozen=True)

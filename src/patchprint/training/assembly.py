@@ -226,10 +226,7 @@ def create_batcher(config: TrainConfig, source: PatchSource) -> StepBatcher:
 def _check_views(config: TrainConfig, takes: int) -> None:
     name, views = config.batcher, config.views
     if takes == 1 != views:
-        raise UserError(
-            f"--batcher {name} takes whole groups, each patch for itself: give --views 1, not {views}, and the patches of a "
-            f"batch as --batch; --batcher classes takes {views} patches of each point"
-        )
+        raise UserError(f"--batcher {name} takes whole groups, each patch by itself; give --views 1, not {views}")
     if views == 1 != takes:
         raise UserError(f"--views is 1, but --batcher {name} needs 2 views of a point; groups takes all")
     if takes == 2 != views:
