@@ -25,17 +25,9 @@ ROOT = Path(__file__).resolve().parents[2]
 STORES = ("liberty", "notredame", "radcliffe", "allsouls", "christchurch", "sequences")
 # What the GPU machine does not have.
 ABSENT = (
-    "tyro",
-    "kornia",
-    "faiss",
-    "pycolmap",
-    "cv2",
-    "matplotlib",
-    "skimage",
-    "jinja2",
-    "h5py",
+    "tyro", "kornia", "faiss", "pycolmap", "cv2", "matplotlib", "skimage", "jinja2", "h5py", "sklearn",
     "pytorch_metric_learning",
-)
+)  # fmt: skip
 TOY = {"network_options": {"width": 4}, "steps": 60, "batch": 32, "checkpoint_every": 5, "precision": "float32"}
 LIST = [
     {"study": "doap-bins", "only": ["5-*", "10-*"], "changes": TOY, "keep": True},
