@@ -42,7 +42,7 @@ train hardnet.small hardnet-small-shipped
 # With warped copies of photos of anything, and the same photos without labels for the students: folders data/wild/1 to 4, out of
 # copies of the repositories that results/training/wild-photos.json lists.
 MIRRORS=${MIRRORS:-../.mirror}
-test -d data/wild || "$PYTHON" -m perf.release.wild_photos --mirrors "$MIRRORS" --out data/wild
+test -d data/wild || "$PYTHON" -m perf.release.wild_images --mirrors "$MIRRORS" --out data/wild
 for part in 1 2 3 4; do
   test -d "data/warped/wild-$part" || "$PATCHPRINT" data build homographies "data/wild/$part" "data/warped/wild-$part" \
     --views 3 --strength 1.5 --max-keypoints 800 --max-size 640 --max-mb 25

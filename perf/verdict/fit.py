@@ -24,8 +24,8 @@ import torch
 from patchprint.common import files, provenance
 from patchprint.common.types import Features
 from patchprint.matching.two_view_geometry import FITTED, GEOMETRIES, THRESHOLD, Evidence, estimate_geometry, weigh
+from perf.verdict.drawn_images import FIT, SEED, draw
 from perf.verdict.pairs import MatchedPair, different_places, matched_pairs, same_place
-from perf.verdict.photos import FIT, SEED, draw
 
 DIFFERENT_BELOW, SAME_FROM = 0.6, 0.9
 SMOOTHING = 1.0  # of the squared weights, in units of standardized numbers
@@ -34,7 +34,7 @@ SMOOTHING = 1.0  # of the squared weights, in units of standardized numbers
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--cache", type=Path, required=True, help="features, made by perf.verdict.photos")
+    parser.add_argument("--cache", type=Path, required=True, help="features, made by perf.verdict.drawn_images")
     parser.add_argument("--ways", type=int, default=2, help="ways of matching drawn for each pair")
     parser.add_argument("--different", type=int, default=500, help="pairs of different places")
     parser.add_argument("--out", type=Path, default=FITTED)

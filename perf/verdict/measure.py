@@ -36,6 +36,7 @@ from patchprint.matching.two_view_geometry import (
     judge,
     weigh,
 )
+from perf.verdict.drawn_images import SEED, TEST, draw
 from perf.verdict.fit import bare
 from perf.verdict.pairs import (
     DEFAULT_WAY,
@@ -48,7 +49,6 @@ from perf.verdict.pairs import (
     matched_pairs,
     same_place,
 )
-from perf.verdict.photos import SEED, TEST, draw
 
 Row = dict[str, Any]
 
@@ -56,7 +56,7 @@ Row = dict[str, Any]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--cache", type=Path, required=True, help="features, made by perf.verdict.photos")
+    parser.add_argument("--cache", type=Path, required=True, help="features, made by perf.verdict.drawn_images")
     parser.add_argument("--ways", type=int, default=1, help="ways of matching drawn for each pair, beside the default")
     parser.add_argument(
         "--different", type=int, default=600, help="pairs of different places, beside Oxford's first images"

@@ -3,9 +3,9 @@
     python -m perf.verdict.pairs fit --data ../shared/data     # how many there are
 
 A pair shows the same place where the images share points of a COLMAP model (``SHARED`` or more), or where a homography or true
-cameras join them; different places where their towns differ (`perf.verdict.photos`). All others are left out. A geometry is
-*right* if at least ``RIGHT_SHARE`` of its inliers agree with the truth within ``PIXELS``: through the true homography, or from
-the epipolar line of the true cameras.
+cameras join them; different places where their towns differ (`perf.verdict.drawn_images`). All others are left out. A geometry
+is *right* if at least ``RIGHT_SHARE`` of its inliers agree with the truth within ``PIXELS``: through the true homography, or
+from the epipolar line of the true cameras.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from patchprint.interop.sequences import read_sequence
 from patchprint.interop.strecha import read_cameras, read_intrinsics
 from patchprint.matching import match
 from patchprint.ops.geometry import epipolar_errors, project
-from perf.verdict.photos import DEFAULT, DESCRIBED, SPLITS, Photo, draw
+from perf.verdict.drawn_images import DEFAULT, DESCRIBED, SPLITS, DrawnImage, draw
 
 Way = tuple[str, int, str]
 MODES: tuple[str, ...] = ("mutual+ratio", "mutual")
@@ -38,14 +38,14 @@ PIXELS, RIGHT_SHARE = 4.0, 0.8
 
 # Errors in pixels of matched points (M, 2), (M, 2) against the truth of their pair, (M,).
 Truth = Callable[[np.ndarray, np.ndarray], np.ndarray]
-Pair = tuple[Photo, Photo, Truth | None]  # no truth: different places
+Pair = tuple[DrawnImage, DrawnImage, Truth | None]  # no truth: different places
 
 
 @dataclass(frozen=True)
 class MatchedPair:
     """Two images, matched in one way."""
 
-    photos: tuple[Photo, Photo]
+    photos: tuple[DrawnImage, DrawnImage]
     way: Way
     a: Features
     b: Features
@@ -86,13 +86,13 @@ def matched_pairs(
             yield MatchedPair((first, second), (model, count, mode), a, b, match(a, b, mode), truth)
 
 
-def different_places(photos: list[Photo]) -> list[Pair]:
+def different_places(photos: list[DrawnImage]) -> list[Pair]:
     return [
         (one, other, None) for one, other in itertools.combinations(photos, 2) if one.scene.town != other.scene.town
     ]
 
 
-def same_place(photos: list[Photo], data: Path) -> list[Pair]:
+def same_place(photos: list[DrawnImage], data: Path) -> list[Pair]:
     """All pairs of the images that show the same place, with what is known of them."""
     pairs: list[Pair] = []
     for scene in dict.fromkeys(photo.scene for photo in photos):
@@ -119,7 +119,7 @@ def same_place(photos: list[Photo], data: Path) -> list[Pair]:
     return pairs
 
 
-def _pairs_of_model(photos: list[Photo], folder: Path) -> list[Pair]:
+def _pairs_of_model(photos: list[DrawnImage], folder: Path) -> list[Pair]:
     model = read_model(folder)
     poses = poses_of_model(model)
     images = {image.name: image for image in model.images.values() if image.name in poses}

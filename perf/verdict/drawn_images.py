@@ -1,6 +1,6 @@
 """Draw the images that the verdict is fitted and tested on, and extract their features.
 
-    python -m perf.verdict.photos --data ../shared/data --cache runs/verdict
+    python -m perf.verdict.drawn_images --data ../shared/data --cache runs/verdict
 
 Fitted on images that networks may learn from, tested on Oxford's sequences, Strecha's fountain and Herz-Jesu, and two more
 scenes: no image is in both. ``town`` keeps apart what may show the same thing from elsewhere: two images are taken for
@@ -66,7 +66,7 @@ _loaded = functools.cache(load)
 
 
 @dataclass(frozen=True)
-class Photo:
+class DrawnImage:
     """One image of a scene, by its name in the scene's folder of images."""
 
     scene: Scene
@@ -85,13 +85,13 @@ class Photo:
         return feature_files.load(kept)
 
 
-def draw(split: str, data: Path) -> list[Photo]:
+def draw(split: str, data: Path) -> list[DrawnImage]:
     """The images of one split; those of large scenes are drawn."""
     photos = []
     for number, scene in enumerate(SPLITS[split]):
-        names = list_images(Photo(scene, "").path(data))
+        names = list_images(DrawnImage(scene, "").path(data))
         rng = np.random.default_rng([SEED, number])
-        photos += [Photo(scene, names[index]) for index in sorted(rng.permutation(len(names))[: scene.count])]
+        photos += [DrawnImage(scene, names[index]) for index in sorted(rng.permutation(len(names))[: scene.count])]
     return photos
 
 

@@ -1,6 +1,6 @@
 """Unpack the images in the wild that some weights were trained on, from copies of their repositories.
 
-    python -m perf.release.wild_photos --mirrors ../.mirror --out data/wild
+    python -m perf.release.wild_images --mirrors ../.mirror --out data/wild
 
 ``results/training/wild-photos.json`` names repositories, commits, licenses and images. A copy of ``owner/name`` is a git
 folder ``MIRRORS/owner+name`` or ``MIRRORS/owner+name/repo``, with or without a work tree. Images are written in gray, at
