@@ -29,7 +29,8 @@ def test_four_lines(tmp_path: Path, network: PatchNetwork) -> None:
     patchprint.draw(a, b, patchprint.verify(a, b, m), tmp_path / "m.png", images=(image, image))
     assert len(a) == 200
     assert torch.equal(a.descriptors, b.descriptors)
-    assert cv2.imread(str(tmp_path / "m.png")).shape == (240, 520, 3)
+    height, width, _ = cv2.imread(str(tmp_path / "m.png")).shape
+    assert height >= 240 and width >= 520, "both images side by side"
 
 
 @pytest.mark.parametrize("model", ["sift", "rootsift", "pixels", "network", "binary"])
