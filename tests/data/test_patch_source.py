@@ -104,7 +104,7 @@ def test_a_mix_says_at_which_scale_it_was_cut(tmp_path, patches):
     assert open_source([tmp_path / "strips", tmp_path / "more"]).patch_scale == 10
     mixed = open_source([tmp_path / "strips", tmp_path / "photos"])
     assert mixed.patch_scale == mixed.sources[1].patch_scale == 10, "images are cut as the stored patches are"
-    with pytest.raises(ValueError, match=r"10 and 12 sigma; say with --patch-scale"):
+    with pytest.raises(ValueError, match=r"10 and 12 sigma; give --patch-scale"):
         open_source([tmp_path / "strips", tmp_path / "ubc"])
     assert open_source([tmp_path / "strips", tmp_path / "ubc"], patch_scale=11.0).patch_scale == 11
 
