@@ -3,7 +3,7 @@
     python -m perf.experiments.keypoint_choice --images ../shared/data/photos --cache runs/keypoint-choice \
         --out results/experiments/keypoint-choice.json
 
-Three scenes that the learned scores did not see. ``warped``: an image and a copy under a random homography and other light,
+Two scenes that the learned detector did not see. ``warped``: an image and a copy under a random homography and other light,
 judged as `eval pipelines` judges a plane. ``real``: images of a COLMAP model that share points, all pairs of them, judged by
 epipolar lines and by pose. For each way to find keypoints: how many places there are, how many of them are found again
 (``repeated``, of warped pairs), and what each way to match leaves of them. Features are kept in the cache.
@@ -34,16 +34,16 @@ from patchprint.matching import match
 from patchprint.metrics.geometry import error_auc
 from patchprint.ops.geometry import project, relative_pose
 from patchprint.storage import feature_files
-from perf.release.train_matchability import HELD_OUT
 
+HELD_OUT = ("castle", "oxford-landmarks/bodleian")
 KEYPOINTS, SIDE, PIXELS = 2000, 720, 3.0
 SHARED, LARGEST_SHARE = 30, 0.6  # points that two images share, and of the points of either at most this part
 SEED = 0
 FOUND = {  # detector, spread
     "dog": ("dog", True),
     "dog, strongest": ("dog", False),
-    "dog-learned": ("dog-learned", True),
-    "dog-learned, strongest": ("dog-learned", False),
+    "learned": ("learned", True),
+    "learned, strongest": ("learned", False),
     "hessian, strongest": ("hessian", False),
 }
 MATCHED: dict[str, tuple[str, float | None]] = {  # mode, ratio; None: that of the model

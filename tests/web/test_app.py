@@ -46,7 +46,7 @@ def test_point_10_only_what_is_installed_is_offered(app: FastAPI, monkeypatch: p
         importlib.util, "find_spec", lambda name: None if name in ("kornia", "pycolmap") else find(name)
     )
     choices = ask(app, "/api/choices")[1]
-    assert choices["detectors"] == ["dog", "dog-published", "dog-learned"]
+    assert choices["detectors"] == ["dog", "dog-published", "learned"]
     assert choices["matchers"][0] == "mutual+ratio" and choices["models"] == {"sdgmnet": 0.8, "sift": 0.8}
 
 

@@ -129,6 +129,7 @@ def test_wrong_questions_are_answered_with_a_sentence(
         ({"max_keypoints": "many"}, "max_keypoints: input should be a valid integer"),
         ({"matcher": "nearst"}, "there is no matcher 'nearst'; did you mean nearest"),
         ({"detector": "dgo"}, "did you mean dog"),
+        ({"detector": "/etc/own.safetensors"}, "there is no detector"),
         ({"engine": "float32"}, "there is no field 'engine'"),
         ({"ratio": 7}, "ratio must lie in (0, 1], got 7"),
     ):

@@ -24,6 +24,7 @@ WEIGHTS = ",".join(weight_names())
 # Names for values of flags that mean the same in every command; registries are imported for the help alone.
 _VALUES: dict[str, Callable[[], str]] = {
     "detector": lambda: f"{{{_names('detectors', 'DETECTORS')}}}",
+    "detectors": lambda: f"{{{_names('detectors', 'DETECTORS')},shi-tomasi}}",
     "engine": lambda: f"{{auto,{_names('networks.engines', 'ENGINES')}}}",
     "matcher": lambda: f"{{{_names('matching.matchers', 'MATCHERS')}}}",
     "model": lambda: f"{{{WEIGHTS},{_names('features.model', 'BASELINES')}}}|FILE",

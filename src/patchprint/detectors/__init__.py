@@ -83,9 +83,15 @@ class DetectSettings:
 
 
 def check_detector(detector: str, max_keypoints: int | None) -> Detector:
-    """Return the detector of this name; raises UserError for an unknown one and for a limit below 1."""
+    """Return the detector of this name, or `learned` with the weights in this file.
+
+    Raises UserError for an unknown one and for a limit below 1.
+    """
     if max_keypoints is not None and max_keypoints < 1:
         raise UserError(f"max_keypoints must be at least 1, got {max_keypoints}")
+    if detector.endswith(".safetensors"):
+        learned: Any = DETECTORS["learned"].find
+        return dataclasses.replace(DETECTORS["learned"], find=functools.partial(learned, weights=detector))
     return DETECTORS[detector]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +16,14 @@ PUBLISHED_CONTRAST = 0.04  # OpenCV's own, which published tables on the Oxford 
 EDGE = 10.0  # Lowe's limit on the ratio of the curvatures; points on edges have a larger one
 
 
-def create_sift(contrast: float = 0.04, edge: float = EDGE, layers: int = LAYERS_PER_OCTAVE) -> Any:
+def create_sift(contrast: float = 0.04, edge: float = EDGE) -> Any:
     """Create ``cv2.SIFT`` without a limit on the number of keypoints.
 
     Without ``enable_precise_upscale`` it finds points 0.25 pixels too far to the right and down.
     """
     return require("cv2", extra="images").SIFT_create(
         nfeatures=0,
-        nOctaveLayers=layers,
+        nOctaveLayers=LAYERS_PER_OCTAVE,
         contrastThreshold=contrast,
         edgeThreshold=edge,
         sigma=SIFT_SIGMA,
@@ -37,28 +37,17 @@ def find_dog(
     mask: np.ndarray | None = None,
     contrast: float = CONTRAST,
     edge: float = EDGE,
-    layers: int = LAYERS_PER_OCTAVE,
-    score: Literal["response", "matchability"] = "response",
 ) -> Keypoints:
     """All keypoints above ``contrast``, strongest first; a point with two orientations counts twice."""
     if min(image.shape) < 4:  # OpenCV cannot build a pyramid of it
         return Keypoints.empty()
     allowed = None if mask is None else (np.asarray(mask) != 0).astype(np.uint8)
-    found = Keypoints.from_opencv(create_sift(contrast, edge, layers).detect(image, allowed))
-    if score == "matchability":
-        from patchprint.detectors._matchability import with_matchability
-
-        found = with_matchability(image, found)
-    return strongest_first(found)
+    return strongest_first(Keypoints.from_opencv(create_sift(contrast, edge).detect(image, allowed)))
 
 
 detector = Detector(
     "differences of Gaussians (OpenCV SIFT, precise upscale)",
     "blobs",
     find_dog,
-    {
-        "published": {"contrast": PUBLISHED_CONTRAST},
-        # A learned score can choose among more candidates than a threshold should let through.
-        "learned": {"contrast": 0.01, "edge": 20.0, "layers": 5, "score": "matchability"},
-    },
+    {"published": {"contrast": PUBLISHED_CONTRAST}},
 )

@@ -10,6 +10,7 @@ from fastapi import UploadFile
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from patchprint.common.types import Answer
+from patchprint.detectors import DETECTORS
 from patchprint.features.extract import DescribeSettings
 from patchprint.matching.matchers import MatchSettings
 from patchprint.web.session import Question, Upload
@@ -37,7 +38,8 @@ class MatchRequest(_Settings):
     image_b: UploadFile = Field(description="second image")
 
     def question(self) -> Question:
-        """Return the uploads and their settings. Only the last part of a file name is kept; it never opens a file."""
+        """Return the uploads and their settings. Only the last part of a file name is kept; nothing here opens a file."""
+        _ = DETECTORS[self.detector]  # raises UserError for a file of weights, which is for the command line alone
         sides = {"image_a": self.image_a, "image_b": self.image_b}
         images = [Upload(PurePath(file.filename or "").name or side, file.file.read()) for side, file in sides.items()]
         describe = DescribeSettings(**{name: getattr(self, name) for name in _DESCRIBE})

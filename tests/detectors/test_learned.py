@@ -1,0 +1,81 @@
+"""The learned detector: corners where they are, the same ones when the image turns or darkens, weights of one's own."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from skimage import data
+
+from patchprint.common.errors import UserError
+from patchprint.detectors import detect
+from patchprint.detectors._learned_networks import WEIGHTS
+from patchprint.detectors.learned import APART
+from patchprint.metrics.correspondence import within_pixels
+from patchprint.ops.geometry import wrap_angle
+from support.known_images import correspondences, turned
+
+
+def test_no_two_keypoints_share_a_place() -> None:
+    found = detect(data.camera(), "learned", max_keypoints=1000)
+    distance = torch.cdist(found.xy, found.xy) + 100 * torch.eye(len(found))
+    assert len(found) == 1000
+    assert distance.min() > APART - 0.5
+    assert len(found.scale.unique()) > 4
+
+
+def test_a_quarter_turn_changes_nothing() -> None:
+    image = data.camera()
+    a, b = (detect(pixels, "learned", max_keypoints=1000, spread=False) for pixels in (image, np.rot90(image).copy()))
+    back = np.array([[0.0, 1, 0], [-1, 0, image.shape[1] - 1], [0, 0, 1]])  # of the turn to the left
+    again = within_pixels(a, b, back, 1.0)
+    assert again.one_to_one() > 0.97 * min(len(a), len(b))
+    difference = wrap_angle(b.angle[again.columns] - a.angle[again.rows] + math.pi / 2).abs()
+    assert (difference < math.radians(5)).float().mean() > 0.95
+    assert torch.equal(a.scale[again.rows], b.scale[again.columns])
+
+
+@pytest.mark.parametrize("degrees", [20, -70])
+def test_angles_turn_with_the_image(degrees: float) -> None:
+    image = data.camera()
+    rotated, matrix = turned(image, degrees)
+    a, b = (detect(pixels, "learned", max_keypoints=600) for pixels in (image, rotated))
+    i, j = correspondences(a, b, matrix)
+    assert len(i) > 200
+    difference = wrap_angle(b.angle[j] - a.angle[i] - math.radians(degrees)).abs()
+    assert (difference < math.radians(15)).float().mean() > 0.8
+
+
+def test_more_keypoints_are_found_again_in_other_light_than_by_dog() -> None:
+    image = data.camera()
+    darker = np.round(255 * (image / 255.0) ** 1.6 * np.linspace(0.4, 1, image.shape[1])).astype(np.uint8)
+    darker = cv2.GaussianBlur(darker, (0, 0), 0.8)
+
+    def share(detector: str) -> float:
+        a, b = (detect(pixels, detector, max_keypoints=500, spread=False) for pixels in (image, darker))
+        return within_pixels(a, b, np.eye(3), 3.0).one_to_one() / min(len(a), len(b))
+
+    assert share("learned") > share("dog") + 0.1
+
+
+def test_images_without_corners() -> None:
+    assert len(detect(np.full((64, 64), 7, np.uint8), "learned")) == 0
+    assert len(detect(np.zeros((9, 200), np.uint8), "learned")) == 0
+
+
+def test_weights_of_ones_own(tmp_path: Path) -> None:
+    image = data.camera()[:200, :200]
+    own = tmp_path / "own.safetensors"
+    own.write_bytes(WEIGHTS.read_bytes())
+    assert torch.equal(detect(image, str(own)).xy, detect(image, "learned").xy)
+    with pytest.raises(UserError, match="missing"):
+        detect(image, str(tmp_path / "missing.safetensors"))
+    own.write_bytes(WEIGHTS.read_bytes()[:-100])
+    other = tmp_path / "other.safetensors"
+    other.write_bytes(own.read_bytes())
+    with pytest.raises(UserError, match="other"):
+        detect(image, str(other))
