@@ -14,6 +14,7 @@ import tyro
 from patchprint.cli import emit, flags, say
 from patchprint.common import distributed
 from patchprint.common.errors import UserError
+from patchprint.pipelines.detector_training import RECIPE as DETECTOR, DetectorSettings, train_detector
 from patchprint.pipelines.matcher_training import RECIPE as MATCHER, MatcherSettings, train_matcher
 from patchprint.pipelines.training_run import REPORT, train
 from patchprint.training import RECIPES, Outcome, TrainConfig, resolve
@@ -87,6 +88,12 @@ def resume(
         if steps:
             raise UserError(f"the run of a matcher is resumed with its own {MATCHER} settings; leave --steps out")
         return _finish(train_matcher(data, out=out, resume=True), out, json)
+    if file.recipe == DETECTOR:
+        if steps or data or device:
+            raise UserError(
+                "the run of a detector is resumed as it was started; leave --steps, --data and --device out"
+            )
+        return _finish(train_detector(out=out, resume=True), out, json)
     if file.recipe is None:
         raise UserError(
             f"{file.path} names no recipe; resume the run by it: patchprint train RECIPE --out {out} --resume"
@@ -113,6 +120,24 @@ def matcher(
     return _finish(train_matcher(data, out=out, settings=settings, force=force), out, json)
 
 
+def detector(
+    settings: DetectorSettings,
+    data: tyro.conf.UseAppendAction[tuple[Path, ...]] = (),
+    out: Path = Path("runs/detector"),
+    force: Switch = False,
+    json: Switch = False,
+) -> int:
+    """Train the detector learned on images alone; RUN/best.safetensors is then the name of a detector.
+
+    Args:
+        data: folder with images; --resume --out RUN goes on with a run.
+        out: folder of the run.
+        force: replace a run that is in --out already.
+        json: print the outcome as JSON.
+    """
+    return _finish(train_detector(data, settings, out=out, force=force), out, json)
+
+
 def list_recipes(json: Switch = False) -> None:
     """List the recipes, and the settings that --set and --config can change.
 
@@ -121,6 +146,7 @@ def list_recipes(json: Switch = False) -> None:
     """
     recipes = {name: recipe.text.partition("\n")[0] for name, recipe in RECIPES.items()}
     recipes[MATCHER] = "A matcher for the descriptors of a model, with settings of its own (train matcher --help)."
+    recipes[DETECTOR] = "The detector learned, with settings of its own (train detector --help)."
     settings = {name: text for name, (_, text) in _settings().items()}
     width = max(map(len, (*recipes, *settings)))
     lists = [
@@ -212,6 +238,7 @@ def _read_words(words: dict[str, Words]) -> dict[str, Any]:
 COMMANDS: dict[str, Callable[..., int | None]] = {
     **{recipe: _command(recipe) for recipe in RECIPES},
     MATCHER: matcher,
+    DETECTOR: detector,
     "--resume": resume,
     "--list": list_recipes,
 }

@@ -36,6 +36,8 @@ _TITLES = {
     "missed": "1 - R@1",
     "disagreement": "disagreement with the teacher",
     "lost": "right matches lost at precision 0.9",
+    "unrepeated": "keypoints not found again",
+    "turned": "angles off by 20 degrees",
 }
 
 
