@@ -1,17 +1,20 @@
 """The graph matcher beside the ratio test, at the same precision, on scenes that it did not learn from.
 
     python -m perf.experiments.graph_matcher --photos ../shared/data/photos --scenes oxford-landmarks/bodleian \
-        oxford-landmarks/allsouls --cache runs/keypoint-choice --model sdgmnet --out results/experiments/graph-matcher.json
+        --others castle notredame liberty --cache runs/keypoint-choice --model sdgmnet \
+        --out results/experiments/graph-matcher.json
 
 Pairs are those of `perf.experiments.keypoint_choice`. For each kind of pairs and each matcher: right matches of a pair where
 all matches together have precision ``PRECISION`` (the threshold of ratio or probability that gives most of them), and right
 matches, precision and areas under the curve at the matcher's own threshold and at that one. ``turned``: warped pairs whose
-second image is turned by 90 and by 180 degrees.
+second image is turned by 90 and by 180 degrees. ``different``: images of the scenes and of ``--others``, other places, and
+how many of their pairs get a geometry from `matching.verify`.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +29,7 @@ from patchprint.common.types import Features, Matches
 from patchprint.data.builders.homographies import render_views
 from patchprint.features import load
 from patchprint.interop.images import limit_size, list_images, read_gray
-from patchprint.matching import match
+from patchprint.matching import match, verify
 from patchprint.matching.matchers.graph import load_weights
 from patchprint.metrics.geometry import error_auc
 from patchprint.ops.distances import nearest
@@ -45,6 +48,7 @@ def main() -> None:
     parser.add_argument("--weights", default="", help="of the matcher, in place of those that are shipped")
     parser.add_argument("--warped", type=int, default=3, help="photos of a scene")
     parser.add_argument("--real", type=int, default=7, help="photos of a scene, which are paired")
+    parser.add_argument("--others", nargs="*", default=[], help="scenes of other places")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     started = time.monotonic()
@@ -62,6 +66,12 @@ def main() -> None:
     scores = {
         kind: judge(pairs, model.ratio or 0.8, learned.threshold, arguments.weights) for kind, pairs in kinds.items()
     }
+    if arguments.others:
+        ours, theirs = (
+            [image for scene in scenes for image in images(arguments.photos / scene, arguments.warped, describe)]
+            for scenes in (arguments.scenes, arguments.others)
+        )
+        scores["different"] = false_models(list(itertools.product(ours, theirs)), arguments.weights)
     print(scores)
     result = provenance.record(
         "graph-matcher",
@@ -79,6 +89,27 @@ def main() -> None:
         started=started,
     )
     files.write_json(arguments.out, result.to_json())
+
+
+def images(folder: Path, count: int, describe: Describe) -> Iterator[Features]:
+    names = sorted(list_images(folder / "images"))
+    for number in np.random.default_rng(SEED).permutation(len(names))[:count]:
+        photo = limit_size(read_gray(folder / "images" / names[number]), SIDE)
+        yield describe(f"{folder.name}/{names[number]}-view0", photo)
+
+
+def false_models(pairs: list[tuple[Features, Features]], weights: str) -> dict[str, Any]:
+    """How many pairs of different places get a geometry, and how many of their images are said to show the same place."""
+    scores: dict[str, Any] = {"pairs": len(pairs)}
+    ways: tuple[tuple[str, dict[str, Any]], ...] = (("mutual+ratio", {}), ("graph", {"weights": weights}))
+    for name, options in ways:
+        verified = [verify(a, b, match(a, b, name, **options)) for a, b in pairs]
+        scores[name] = {
+            "false models": sum(each.model is not None for each in verified),
+            "said same": sum(each.verdict is not None and each.verdict.answer == "same" for each in verified),
+            "matches": round(float(np.mean([len(each) for each in verified])), 1),
+        }
+    return scores
 
 
 def turned(folder: Path, count: int, turns: int, describe: Describe) -> Iterator[Pair]:

@@ -71,10 +71,11 @@ def checksum_of(key: dict[str, Any]) -> str:
 
 @functools.cache
 def code_checksum() -> str:
-    """Compute the sha256 of the source code that predictions depend on, and of the weights of detectors."""
+    """Compute the sha256 of the source code that predictions depend on, and of the weights of detectors and matchers."""
     root = Path(patchprint.__file__).parent
     digest = hashlib.sha256()
-    for path in sorted([*root.rglob("*.py"), *root.glob("detectors/*.safetensors")]):
+    weights = (*root.glob("detectors/*.safetensors"), *root.glob("matching/pretrained/*.safetensors"))
+    for path in sorted([*root.rglob("*.py"), *weights]):
         name = path.relative_to(root)
         if name.parts[0] not in _APART:
             digest.update(f"{name.as_posix()}\0".encode() + path.read_bytes())

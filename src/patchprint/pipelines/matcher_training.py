@@ -356,16 +356,16 @@ class HeldOutImagePairs:
     def measure(self, network: nn.Module) -> Measured:
         """The part of the right matches that is lost at precision ``PRECISION``, the mean of both kinds of pairs.
 
-        ``threshold`` becomes the smallest probability at which all pairs together have that precision.
+        ``threshold`` becomes the mean of the smallest probabilities at which each kind has that precision.
         """
-        lost, scores, labels = {}, [], []
+        lost, thresholds = {}, []
         for kind, pairs in self.kinds.items():
             if pairs:
                 score, label, possible = scored_matches(network, pairs)
-                scores.append(score)
-                labels.append(label)
-                lost[f"lost/{kind}"] = 1 - float(_kept(score, label)[0].sum() / max(possible, 1))
-        self.threshold = _kept(np.concatenate(scores), np.concatenate(labels))[1]
+                kept, threshold = _kept(score, label)
+                thresholds.append(threshold)
+                lost[f"lost/{kind}"] = 1 - float(kept.sum() / max(possible, 1))
+        self.threshold = float(np.mean(thresholds))
         return {"lost": float(np.mean(list(lost.values()))), **lost}
 
 
