@@ -119,6 +119,14 @@ def test_second_angles_are_no_neighbors() -> None:
     assert (neighbor.fmod(20) != torch.arange(40)[:, None].fmod(20)).all()
 
 
+def test_neighbors_are_the_same_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [framed(count).keypoints for count in (1, 9, 200)]
+    expected = [nearest_places(each.xy, each.scale) for each in points]
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for each, neighbor in zip(points, expected, strict=True):
+        assert torch.equal(nearest_places(each.xy, each.scale), neighbor)
+
+
 def test_only_the_best_of_both_keypoints_is_kept() -> None:
     logits, index = (
         torch.tensor([[2.0, 1.0], [3.0, 0.5], [-math.inf, -math.inf]]),

@@ -15,11 +15,12 @@ from fuzz.mutators import Mutator, Random
 from fuzz.reader import Reader
 from patchprint import networks
 from patchprint.common import files
+from patchprint.matching.matchers.graph import read_weights
 from patchprint.networks import weights
 from patchprint.report import full_report, result_comparison, runs, training_page
 from patchprint.training import checkpoint, resolve
 from patchprint.training.config import TrainConfig, read_config
-from support import made_runs, training_data
+from support import graph_weights, made_runs, training_data
 
 
 def small_network() -> networks.PatchNetwork:
@@ -138,6 +139,9 @@ READERS: dict[str, Reader] = {
                       {"*.safetensors": mutators.BYTES}),
     "weights, forged": Reader(write_weights, lambda folder: weights.load_network(folder / "weights.safetensors"),
                               {"*.safetensors": (never_deep(forge_metadata),)}),
+    "weights of a matcher": Reader(lambda folder: graph_weights.write_weights(folder / "graph.safetensors"),
+                                   lambda folder: read_weights(folder / "graph.safetensors", torch.device("cpu")),
+                                   {"*.safetensors": mutators.BYTES}),
     "published weights": Reader(write_published, lambda folder: weights.load_network(folder / "tfeat.pth"),
                                 {"*.pth": mutators.BYTES}),
     "checkpoint": Reader(write_checkpoint, read_checkpoint,

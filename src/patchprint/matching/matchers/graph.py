@@ -87,7 +87,10 @@ def frames_of(features: Features, device: torch.device) -> Frames:
 
 def load_weights(file: str, model: ModelId, device: torch.device) -> GraphWeights:
     """Load weights for the descriptors of a model; raises UserError where there are none."""
-    learned = read_weights(Path(file), device) if file else _shipped(model, device)
+    if not file:
+        return _shipped(model, device)
+    written = Path(file).stat().st_mtime_ns if Path(file).is_file() else 0
+    learned = _cached(Path(file), written, device)
     if learned.model.sha256 != model.sha256 or (not model.sha256 and learned.model.name != model.name):
         raise UserError(
             f"{file} was trained on descriptors of {learned.model.name}, not of {model.name} {model.sha256[:8]}; "
@@ -113,6 +116,11 @@ def _all_shipped(device: torch.device) -> tuple[GraphWeights, ...]:
 
 
 @functools.lru_cache(maxsize=8)
+def _cached(path: Path, written: int, device: torch.device) -> GraphWeights:
+    """Read a file once, and again when it was ``written`` anew."""
+    return read_weights(path, device)
+
+
 def read_weights(path: Path, device: torch.device) -> GraphWeights:
     """Read a file of ``patchprint train matcher``."""
     if not path.is_file():
@@ -125,7 +133,10 @@ def read_weights(path: Path, device: torch.device) -> GraphWeights:
         network = GraphNetwork()
         network.load_state_dict(state)
         model = ModelId(about["model"], about["model_sha256"])
-        return GraphWeights(network.eval().to(device), model, float(about["threshold"]))
+        threshold = float(about["threshold"])
+        if not 0 <= threshold <= 1:
+            raise UserError(f"{path} has the threshold {threshold:g}, which is no probability")
+        return GraphWeights(network.eval().to(device), model, threshold)
 
 
 def _refuse_without_frames(keypoints: Keypoints) -> None:
