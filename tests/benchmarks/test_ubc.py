@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from patchprint.benchmarks import PredictionCache, measure, ubc
+from patchprint.benchmarks import BENCHMARKS, PredictionCache, measure, ubc
 from patchprint.data import PatchStore
 from patchprint.data.patch_pairs import OFFICIAL_PAIRS
 from support.benchmark_data import run_of, scores_of, write_store
@@ -90,3 +90,30 @@ def test_the_hardest_pairs_of_a_result(store: Path) -> None:
     for kind, packed in json.loads(json.dumps(ubc.hardest_to_json({**arrays, **distances}))).items():
         read, distance = ubc.hardest_from_json(packed, "a result")
         assert (read == arrays[kind]).all() and distance == [0.1, 0.2, 0.3]
+
+
+def test_bits_have_no_cosine(store: Path) -> None:
+    assert set(scores_of("ubc", BinaryPixels(), store, pairs=1000)["fpr95_variants"]) == {"hardnet", "hynet"}
+    assert set(scores_of("ubc", CountingPixels(), store, pairs=1000)["fpr95_variants"]) == {
+        "hardnet",
+        "hynet",
+        "sdgmnet",
+    }
+
+
+def test_official_ties_fall_in_file_order(store: Path) -> None:
+    """Matching pairs come first in the list, so HardNet's routine calls constant descriptors perfect."""
+    official = scores_of("ubc", ConstantModel(), store, pairs=1000, ties="official")
+    assert (official["fpr95"], official["roc_auc"], official["ap"]) == (0.0, 1.0, 1.0)
+    assert official["fpr95_variants"]["tie-safe"] == 100
+
+
+def test_published_rows(store: Path) -> None:
+    result = {"data": {"path": "sets/notredame"}, "scores": {"pair_list": "official"}}
+    rows = BENCHMARKS["ubc"]().published(result)
+    assert rows["L2-Net CS binary+ (lib>nd)"] == {"FPR95 %": 1.90}
+    assert rows["HardNet-GOR+ (yos>nd)"] == {"FPR95 %": 0.90}
+    assert rows["SIFT"] == {"FPR95 %": 22.53}
+    assert rows["L2-Net CS+ (hpatches)"] == {"FPR95 %": 0.73}
+    assert not any("lib)" in name for name in rows), "liberty is another test set"
+    assert BENCHMARKS["ubc"]().published({**result, "scores": {"pair_list": "drawn"}}) == {}

@@ -245,3 +245,12 @@ def test_side_by_side_gives_the_same_numbers(training_store: str, tmp_path: Path
         variance = here["columns"]["norm variance"]["mean"]
         assert there["columns"]["norm variance"]["mean"] == pytest.approx(variance, rel=1e-6)
         assert [run["name"] for run in there["runs"]] == [run["name"] for run in here["runs"]]
+
+
+def test_weights_are_measured_in_float32_unless_asked_otherwise(training_store: str, tmp_path: Path) -> None:
+    engines = {}
+    for name, asked in (("float32", {}), ("bfloat16", {"engine": "bfloat16"})):
+        run = plan(toy_study(), options(tmp_path / name, training_store, **asked))["hynet-plain-seed0"]
+        assert do_run(run) == ""
+        engines[run.checksum] = json.loads(run.result.read_text(encoding="utf-8"))["measured"]["test"]["engine"]
+    assert list(engines.values()) == ["float32", "bfloat16"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from patchprint.studies import Column
-from patchprint.studies._results import RunRecord, series_of
-from support.toy_studies import record
+from patchprint.studies._results import Row, RunRecord, Summary, baseline_of, grouped, series_of, summarize
+from support.toy_studies import record, rows_of, toy_study
 
 RUN = record(0, fpr95=4.0, recall={"1": 0.25}, note="text", norm_variance=3.0)
 
@@ -56,3 +56,30 @@ def test_the_outcome_of_training() -> None:
     assert run.value(Column("x", "outcome.mean.fpr95", scale=100)) == 50.0
     assert run.value(Column("x", "outcome.best_step")) == 7
     assert RUN.value(Column("x", "outcome.best_step")) is None
+
+
+def test_spread_is_the_sample_standard_deviation() -> None:
+    assert summarize([1.0, 3.0]) == Summary(2.0, pytest.approx(2**0.5))
+    assert summarize([1.0]) == Summary(1.0, None)
+    assert summarize([]) == Summary(None, None)
+
+
+def test_gains_are_paired_by_seed() -> None:
+    study = toy_study()
+    column = study.columns[0]
+    plain, sec, one_failed = grouped(
+        [
+            Row(study.cases[0], (record(0, fpr95=5.0), record(1, fpr95=9.0))),
+            Row(study.cases[1], (record(0, fpr95=4.0), record(1, fpr95=8.0))),
+            Row(study.cases[2], (record(0, error="no"), record(1, fpr95=8.5))),
+        ]
+    )
+    assert sec.gain(plain, column) == Summary(-1.0, 0.0)
+    assert one_failed.gain(plain, column) == Summary(-0.5, None)
+
+
+def test_the_baseline_differs_in_one_label() -> None:
+    rows = grouped(rows_of(toy_study(), *[(record(0, fpr95=1.0),)] * 4))
+    assert baseline_of(rows[3], rows, "norms", "plain") is rows[2]
+    assert baseline_of(rows[2], rows, "norms", "plain") is None
+    assert baseline_of(rows[3], rows[3:], "norms", "plain") is None

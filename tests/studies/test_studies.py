@@ -16,7 +16,9 @@ from patchprint.studies._figures import StudyDrawing
 from patchprint.studies._measures import PROBES
 from patchprint.studies._results import Row, RunRecord, blocks
 from patchprint.studies.hynet import largest_slope
+from patchprint.studies.sec import LOSSES
 from patchprint.training import RECIPES, resolve
+from patchprint.training.config import differences
 from support import image_sets
 from support.benchmark_data import write_store
 from support.slowness import slow_but
@@ -212,3 +214,46 @@ def test_margins_of_hynet_are_equal_in_units_of_the_largest_slope() -> None:
     assert largest_slope(1.0) == pytest.approx(1.7602, abs=1e-4)
     assert case("hynet-alpha", "2").settings["loss_settings"]["margin"] == pytest.approx(1.2)
     assert case("hynet-alpha", "0").settings["loss_settings"]["margin"] == pytest.approx(1.2 / 2.7358, abs=1e-4)
+
+
+def test_metric_losses_have_the_papers_batches_and_weights() -> None:
+    settings = {tuple(case.labels.values()): case.settings for case in STUDIES["metric-losses"].cases}
+    assert settings["cars", "semihard", "SEC"] == {"loss": "semihard", "views": 3, "batch": 40, "sec": 0.5}
+    assert settings["cars", "n-pair", "L2 penalty"] == {
+        "loss": "n-pair", "views": 2, "batch": 60, "norm_penalty": 0.005,
+    }  # fmt: skip
+    assert settings["cub", "n-pair", "L2 penalty"]["norm_penalty"] == 1e-4
+    assert settings["cub", "triplet", "SEC"]["sec"] == 1
+    sizes = {labels[1]: values["views"] * values["batch"] for labels, values in settings.items()}
+    assert sizes == dict.fromkeys(LOSSES, 120) | {"tuplet-margin": 128}
+
+
+def test_the_weight_of_sec_is_chosen_on_classes_that_are_not_learned() -> None:
+    study = STUDIES["metric-sec-weight"]
+    assert {measure.settings["split"] for measure in study.measures.values()} == {"val"}
+    assert all(each.settings["hold_out"] for each in study.cases)
+    weights = [float(c.labels["eta"]) for c in study.cases if list(c.labels.values())[:2] == ["cars", "semihard"]]
+    assert weights == [0, 0.01, 0.03, 0.1, 0.3, 1]
+
+
+def test_the_ablation_has_eight_bars_and_two_lines_on_three_sets() -> None:
+    cases = STUDIES["sdgmnet-ablation"].cases
+    settings = {(c.labels["self weight"], c.labels["power"]): (c.recipe, c.settings["loss_settings"]) for c in cases}
+    assert len(cases) == 3 * 10
+    assert settings["&l2", "-PA"] == ("sdgmnet", {"self_weight": "l2", "power_adjustment": False})
+    assert settings["&AF", "+PA"] == ("sdgmnet", {"self_weight": "auto-focus", "power_adjustment": True})
+    assert settings["HardNet+FRN", "none"] == ("hardnet-frn", {})
+    assert case("sdgmnet-ablation", "&s", "+PA", "notredame").selects_on == ("liberty", "yosemite")
+
+
+def test_losses_differ_from_hynets_norms_in_the_norm_alone() -> None:
+    one, other = (case("hynet-frn", "HardNet", norm) for norm in ("BN", "FRN"))
+    first, second = (resolve(each.recipe, data=("x",), **each.settings) for each in (one, other))
+    assert differences(first, second) == ["network"]
+    assert [c.recipe for c in STUDIES["hynet-alpha"].cases][-2:] == ["hardnet", "sosnet"]
+
+
+def test_batch_sizes_of_doap_have_equal_epochs() -> None:
+    sizes = [c.settings["batch"] for c in STUDIES["doap-batch"].cases]
+    assert sizes == [256, 512, 1024, 2048, 4096]
+    assert {c.settings["batch"] * c.settings["steps"] for c in STUDIES["doap-batch"].cases} == {44_000 * 1024}

@@ -75,3 +75,17 @@ def test_m5_what_a_request_took_is_free_when_it_ends_in_whatever_way(monkeypatch
         with pytest.raises(ZeroDivisionError):
             ask(app, method="POST", body=[part])
     assert app._received == 0
+
+
+def test_too_much_is_refused_by_its_announcement_and_while_it_arrives() -> None:
+    largest, part = LIMITS.request_bytes, bytes(20_000)
+    assert post(bytes(largest), content_length=str(largest))[1] == {"length": largest}
+    for status, answer, headers in (post(9.0, content_length=str(largest + 1)), post(*[part] * 5, 9.0, part)):
+        assert status == 413 and "an image may have 0.01 MB" in answer["error"] and headers["connection"] == "close"
+    assert "connection" not in post(b"a", b"b")[2]
+
+
+def test_a_slow_body_is_cut_off() -> None:
+    status, answer, _ = post(b"a", 0.05, b"b", 9.0, b"c")
+    assert status == 408 and "did not arrive within 0.2 seconds" in answer["error"]
+    assert post(b"a", 0.05, b"b")[1] == {"length": 2}
