@@ -93,3 +93,15 @@ done
 for student in tiny 64 32; do
   ship "sdgmnet.$student" "sdgmnet.$student/best.safetensors" 32 choice-students-longer --teacher sdgmnet
 done
+
+# The matcher graph, with descriptors of sdgmnet.fast; its weights serve sdgmnet too (docs/evidence/matching.md).
+SCENES=
+for scene in castle entry sceaux notredame liberty oxford-landmarks/radcliffe oxford-landmarks/christchurch; do
+  store="data/stores/$scene"
+  test -d "$store" || "$PATCHPRINT" data build colmap "../shared/data/photos/$scene" "$store"
+  SCENES="$SCENES --data $store"
+done
+# shellcheck disable=SC2086
+"$PATCHPRINT" train matcher --model sdgmnet.fast $SCENES --images 30 --steps 400 --batch 8 --lr 0.003 --validate-every 80 \
+  --device cpu --out runs/weights/graph
+cp runs/weights/graph/best.safetensors src/patchprint/matching/pretrained/sdgmnet.fast.safetensors
