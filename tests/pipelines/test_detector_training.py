@@ -62,7 +62,7 @@ def _stop_after_two(images: Path, out: Path) -> None:
 
 
 def test_the_judge_prefers_the_shipped_weights(images: Path) -> None:
-    judge = HeldOutCrops(sorted(images.iterdir()))
+    judge = HeldOutCrops(sorted(images.iterdir()), 160)
     judge.pairs = judge.pairs[:6]
     torch.manual_seed(0)
     untrained, shipped = judge.measure(KeypointNetworks().eval()), judge.measure(load_networks())
@@ -96,6 +96,8 @@ def test_crop_pairs_show_the_same_place() -> None:
         assert pair.first.shape == pair.second.shape == pair.shown.shape == (128, 128)
         center = project(pair.homography, np.array([[63.5, 63.5]]))
         assert np.abs(center - 63.5).max() < 20
+    with pytest.raises(UserError, match="smaller --side"):
+        draw_crop_pair(generator, lambda: np.full((200, 200), 9, np.uint8), 128)
     plain = change_light(np.random.default_rng(3), image, 0.0)
     assert np.corrcoef(plain.ravel(), image.ravel())[0, 1] > 0.97
 

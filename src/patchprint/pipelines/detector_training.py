@@ -51,7 +51,7 @@ LEVELS = 5  # of the pyramid of a crop; coarser ones are too small to learn from
 DENSITIES = (0.002, 0.004, 0.004, 0.007)  # keypoints for each pixel
 PLACE = 0.3  # weight of the loss of the place
 HELD_OUT = 10  # one of so many images is held out
-JUDGED, JUDGED_SIDE, JUDGED_DENSITY = 24, 256, 0.004  # pairs of held-out images, their side, keypoints for each pixel
+JUDGED, JUDGED_DENSITY = 24, 0.004  # pairs of held-out images, and keypoints for each pixel
 _LOOKS = 6  # pairs from which the usual values of the invariants are taken
 _IN_MEMORY = 1024  # images kept decoded
 
@@ -131,7 +131,7 @@ class DetectorTask(Task):
         self.paths = [path for path in paths if path not in set(held_out)]
         if not self.paths:
             raise UserError(f"{', '.join(config.data)} holds no image to learn from")
-        self.judge = HeldOutCrops(held_out)
+        self.judge = HeldOutCrops(held_out, int(config.batcher_options["side"]))
         self.selected_on = "validation" if len(self.judge) else "nothing"
 
     def create_state(self) -> TrainState:
@@ -214,9 +214,9 @@ class _DetectorStep(Step):
 class HeldOutCrops:
     """Pairs of crops of held-out images: keypoints that are not found again, and angles that are off."""
 
-    def __init__(self, paths: list[Path]) -> None:
+    def __init__(self, paths: list[Path], side: int) -> None:
         generator = np.random.default_rng(0)
-        self.pairs = [_draw(generator, paths, JUDGED_SIDE) for _ in range(JUDGED)] if paths else []
+        self.pairs = [_draw(generator, paths, side) for _ in range(JUDGED)] if paths else []
 
     def __len__(self) -> int:
         return len(self.pairs)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from patchprint.common.errors import require
+from patchprint.common.errors import UserError, require
 from patchprint.ops.geometry import rotation
 
 _FLAT = 8.0  # standard deviation of gray values below which a crop shows nothing
@@ -40,6 +40,10 @@ def draw_crop_pair(generator: np.random.Generator, draw_image: Callable[[], np.n
         first = np.ascontiguousarray(image[top : top + side, left : left + side])
         if first.std() > _FLAT:
             break
+    else:
+        raise UserError(
+            f"the images show nothing in {side} x {side} pixels; give larger ones with more texture, or a smaller --side"
+        )
     homography = _draw_homography(generator, side)
     from_image = homography @ np.array([[1, 0, -left], [0, 1, -top], [0, 0, 1.0]])
     method = cv2.INTER_LINEAR if abs(np.linalg.det(homography[:2, :2])) > 0.6 else cv2.INTER_AREA
