@@ -12,8 +12,8 @@ import torch
 from skimage import data
 
 from patchprint.common.errors import UserError
-from patchprint.detectors import detect
-from patchprint.detectors._learned_networks import WEIGHTS
+from patchprint.detectors import _learned_networks, detect
+from patchprint.detectors._learned_networks import WEIGHTS, load_networks
 from patchprint.detectors.learned import APART
 from patchprint.metrics.correspondence import within_pixels
 from patchprint.ops.geometry import wrap_angle
@@ -60,6 +60,13 @@ def test_more_keypoints_are_found_again_in_other_light_than_by_dog() -> None:
         return within_pixels(a, b, np.eye(3), 3.0).one_to_one() / min(len(a), len(b))
 
     assert share("learned") > share("dog") + 0.1
+
+
+def test_bands_of_a_large_image_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    level, network = data.camera().astype(np.float32), load_networks().score
+    whole = network.of_level(level)
+    monkeypatch.setattr(_learned_networks, "_BAND", 50_000)
+    assert np.abs(network.of_level(level) - whole).max() < 1e-3
 
 
 def test_images_without_corners() -> None:

@@ -30,6 +30,8 @@ _CIRCLE_LEVELS = (0, 2, 4)  # levels above that of the keypoint at which circles
 _FADED = 2.0  # standard deviation (in gray values) around a keypoint below which it is noise
 _FAINT = -1.7  # score of Shi and Tomasi below which there is nothing but noise
 FLAT = -1e3  # scores below this are those of uniform areas
+_REACH = 40  # rows beyond a band that its invariants see; a multiple of 4, like the rows of a band
+_BAND = 600_000  # pixels
 _CHUNK = 8192  # pixels at a time; more of them leave the cache
 _SMALLEST = 32  # pixels along a side of the coarsest level
 
@@ -156,7 +158,17 @@ class ScoreNetwork(nn.Module):
 
     @torch.no_grad()
     def of_level(self, level: np.ndarray) -> np.ndarray:
-        """Score each pixel of a level, float32 (H, W) -> (H, W)."""
+        """Score each pixel of a level, float32 (H, W) -> (H, W), in bands of rows that fit into the cache."""
+        rows = max(_REACH, _BAND // level.shape[1] // 4 * 4)
+        if rows >= level.shape[0]:
+            return self._of_band(level)
+        parts = []
+        for top in range(0, level.shape[0], rows):
+            start = max(0, top - _REACH)
+            parts.append(self._of_band(level[start : top + rows + _REACH])[top - start :][:rows])
+        return np.concatenate(parts)
+
+    def _of_band(self, level: np.ndarray) -> np.ndarray:
         found, base = invariants(level)
         pixels, start = torch.from_numpy(found).flatten(1).split(_CHUNK, 1), torch.from_numpy(base).flatten()
         parts = [self(*part) for part in zip(pixels, start.split(_CHUNK), strict=True)]
