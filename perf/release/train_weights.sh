@@ -98,7 +98,7 @@ done
 SCENES=
 for scene in castle entry sceaux notredame liberty oxford-landmarks/radcliffe oxford-landmarks/christchurch; do
   store="data/stores/$scene"
-  test -d "$store" || "$PATCHPRINT" data build colmap "../shared/data/photos/$scene" "$store"
+  test -d "$store" || "$PATCHPRINT" data build colmap "$PHOTOS/$scene" "$store"
   SCENES="$SCENES --data $store"
 done
 # shellcheck disable=SC2086

@@ -131,7 +131,7 @@ def test_one_output_that_fails_leaves_the_others(
 def test_both_halves_have_help(described: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["match", "--help"]) == 0
     two = capsys.readouterr().out
-    assert "--detector" in two and "--pairs" not in two and "{nearest,mutual,ratio,mutual+ratio,fginn}" in two
+    assert "--detector" in two and "--pairs" not in two and "{nearest,mutual,ratio,mutual+ratio,fginn,graph}" in two
     assert cli.main(["match", str(described), "--help"]) == 0
     many = capsys.readouterr().out
     assert "--pairs" in many and "--detector" not in many
