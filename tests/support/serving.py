@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import http.client
 import json
 import os
@@ -90,7 +91,9 @@ def serving(folder: Path, *flags: str) -> Iterator[Served]:
     settings = environment(TMPDIR=str(temporary), AUDIT_LOG=str(folder / "contacted.txt"), AUDIT_ALLOWED="/")
     settings["PYTHONPATH"] = os.pathsep.join([str(TESTS / "support" / "audited"), settings["PYTHONPATH"]])
     command = [sys.executable, "-m", "patchprint", "serve", "--port", "0", *flags]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=settings, cwd=folder)
+    # Below nohup SIGHUP is ignored, and so it would be by the server.
+    heed = functools.partial(signal.signal, signal.SIGHUP, signal.SIG_DFL)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=settings, cwd=folder, preexec_fn=heed)
     stderr_lines: list[str] = []
     lines: queue.Queue[str | None] = queue.Queue()
 

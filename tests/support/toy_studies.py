@@ -84,7 +84,7 @@ def reduced(study: Study) -> Study:
     """Its first and last case and all that these start from, with one seed: enough to see that it starts."""
     ends = {case.name for case in (*study.cases[:1], *study.cases[-1:])}
     wanted = ends | {study.case(name).starts_from for name in ends}
-    cases = tuple(case for case in study.cases if case.name in wanted)
+    cases = tuple(_with_few_bins(case) for case in study.cases if case.name in wanted)
     needed = {name for case in cases for name in (case.learns, *case.selects_on)}
     needed |= {measure.on for measure in study.measures.values() if measure.on}
     data = {name: what for name, what in study.data.items() if name in needed}
@@ -94,3 +94,13 @@ def reduced(study: Study) -> Study:
         for title, measure in study.measures.items()
     }
     return dataclasses.replace(study, data=data, cases=cases, measures=measures, seeds=(0,))
+
+
+def _with_few_bins(case: Case) -> Case:
+    """Keep the bins of DOAP below the number of pairs of a toy batch."""
+    loss = case.settings.get("loss_settings", {})
+    if "bins" not in loss:
+        return case
+    return dataclasses.replace(
+        case, settings={**case.settings, "loss_settings": {**loss, "bins": min(loss["bins"], 200)}}
+    )
