@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import cv2
+import numpy as np
 import pytest
 
 from patchprint import cli
@@ -68,6 +69,21 @@ def test_match_two_photos(views: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert len(result["points_a"]) == len(result["points_b"]) == result["matches"]
     assert cv2.imread(str(tmp_path / "m.png")) is not None
     assert cli.main(["match", *pair, "--model", "rootsift", "--out", str(tmp_path / "m.png")]) == 2
+
+
+def test_masks_leave_keypoints_out(views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pair = [str(views / "view 0.png"), str(views / "view 1.png")]
+    mask = np.zeros(cv2.imread(pair[0], 0).shape, np.uint8)
+    mask[:, :60] = 255
+    cv2.imwrite(str(tmp_path / "view 0.png.png"), mask)
+    command = ["match", *pair, "--model", "rootsift", "--json"]
+    assert cli.main([*command, "--masks", str(tmp_path)]) == 0
+    masked = json.loads(capsys.readouterr().out)
+    assert masked["points_a"] and max(x for x, _ in masked["points_a"]) < 60
+    assert cli.main(command) == 0
+    assert json.loads(capsys.readouterr().out)["keypoints_b"] == masked["keypoints_b"]
+    assert cli.main([*command, "--masks", str(views.parent)]) == 2
+    assert "holds no mask of view 0.png or view 1.png" in capsys.readouterr().err
 
 
 def test_two_photos_to_every_kind_of_file_at_once(

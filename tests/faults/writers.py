@@ -18,6 +18,7 @@ from patchprint.data import manifest
 from patchprint.features.extract import DescribeSettings
 from patchprint.interop import colmap_sfm, hloc, opencv_files
 from patchprint.networks import create, weights
+from patchprint.report import page
 from patchprint.storage import feature_files, feature_formats
 from patchprint.storage.feature_files import FeatureFolder
 from patchprint.storage.feature_folder import describe_folder
@@ -57,6 +58,7 @@ def all_writers(work: Path) -> dict[str, Writer]:
         Writer("json", lambda out, which: files.write_json(out, [which] * 3000), _read_json),
         Writer("features", lambda out, which: feature_files.save(points[which], out), _read_features),
         Writer("shard", lambda out, which: _write_shard(out, points[which]), _read_shard),
+        Writer("page", lambda out, which: page.write(_page(which), out), _read_page, ".html"),
         Writer("weights", lambda out, which: weights.save(networks[which], out), _read_weights, ".safetensors"),
         Writer(
             "hloc", form("hloc"), lambda path: {name: _numbers(item) for name, item in hloc.read_features(path)}, ".h5"
@@ -92,6 +94,16 @@ def _numbers(item: Any) -> tuple[int, bytes]:
 
 def _read_json(path: Path) -> Any:
     return json.loads(path.read_text())
+
+
+def _page(which: int) -> page.Page:
+    return page.Page("a page", sections=[page.Section("text", [page.Text(f"{which} " * 3000)])])
+
+
+def _read_page(path: Path) -> int:
+    text = path.read_text(encoding="utf-8")
+    assert text.rstrip().endswith("</html>")
+    return NEW if text.count("1 ") > text.count("0 ") else OLD
 
 
 def _read_features(path: Path) -> Any:

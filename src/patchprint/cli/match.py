@@ -15,12 +15,12 @@ from patchprint.common.errors import UserError
 from patchprint.common.types import Features
 from patchprint.features.extract import DescribeSettings, describe_found, find_keypoints
 from patchprint.features.model import LOWE_RATIO, load
-from patchprint.interop.images import SUFFIXES, read_gray
+from patchprint.interop.images import SUFFIXES, find_mask, read_gray
 from patchprint.matching.matchers import MatchSettings, match_and_verify, matchers_with_ratio
 from patchprint.storage.match_formats import as_json, check_outputs, relative_names, write_matches
 
 LARGE = 50_000_000  # pixels that take a minute or more to search
-_OF_TWO = ("--model", "--detector", "--max-keypoints", "--max-size", "--upright", "--no-spread", "--exif")
+_OF_TWO = ("--model", "--detector", "--max-keypoints", "--max-size", "--masks", "--upright", "--no-spread", "--exif")
 _OF_MANY = ("--pairs", "--neighbors", "--address", "--progress")
 _SWITCHES = ("--upright", "--no-spread", "--exif", "--force", "--json", "-h", "--help")
 
@@ -48,6 +48,7 @@ def main(
     /,
     describe: DescribeSettings,
     matching: MatchSettings,
+    masks: Path | None = None,
     out: tyro.conf.UseAppendAction[tuple[Path, ...]] = (),
     force: bool = False,
     json: bool = False,
@@ -57,6 +58,7 @@ def main(
     Args:
         a: first image; for many images instead a folder of features (patchprint describe) or an hloc features.h5
         b: second image
+        masks: folder of masks, NAME.png for the image NAME (a.jpg: a.jpg.png or a.png); no keypoints where a mask is black
         out: file of matches: .npz, .json, .csv, .h5 (hloc) or .db (COLMAP), or a drawing of the
             inliers (.png, .jpg)
         force: replace what is there
@@ -82,8 +84,11 @@ def main(
         say(
             f"an image has more than {LARGE // 10**6} megapixels; --max-size 4000 searches a smaller copy, in less time"
         )
-    first = describe_found(replace(find_keypoints(images.pop(0), describe), path=a), model)
-    second = describe_found(replace(find_keypoints(images.pop(0), describe), path=b), model)
+    masked = [None if masks is None else find_mask(masks, path.name) for path in (a, b)]
+    if masks is not None and not any(masked):
+        raise UserError(f"{masks} holds no mask of {a.name} or {b.name}; expected for example {a.name}.png")
+    first = describe_found(replace(find_keypoints(images.pop(0), describe, mask=masked[0]), path=a), model)
+    second = describe_found(replace(find_keypoints(images.pop(0), describe, mask=masked[1]), path=b), model)
     say_ratio(matching, first)
     matches = match_and_verify(first, second, matching, device=device)
     seconds = round(time.monotonic() - started, 3)
