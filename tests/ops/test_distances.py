@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +17,7 @@ from patchprint.ops.distances import (
     pair_distances,
     unpack_bits,
 )
+from support.checkout import environment
 from support.made_features import all_distances, descriptors, packed
 
 
@@ -74,3 +78,21 @@ def test_nearest_is_exact(with_faiss: bool, make: object, monkeypatch: pytest.Mo
     distance, index = nearest(a, b, 3)
     assert np.allclose(distance, expected, atol=1e-5)
     assert np.allclose(np.take_along_axis(all_distances(a, b), index.numpy(), 1), expected, atol=1e-5)
+
+
+def test_memory_is_bounded_for_many_descriptors() -> None:
+    """Small results between the chunks once fragmented their memory: 200,000 keypoints took more than 24 GiB.
+
+    In a process of its own, since earlier tests decide how the allocator treats chunks.
+    """
+    code = (
+        "import torch\n"
+        "from patchprint.ops.distances import nearest, nearest_inconsistent\n"
+        "from support.peak_memory import memory_grows_by_less_than\n"
+        "a, b = torch.randn(2, 40_000, 4).unbind()\n"
+        "with memory_grows_by_less_than(300):\n"
+        "    _, index = nearest(a, b, 2)\n"
+        "with memory_grows_by_less_than(500):\n"
+        "    nearest_inconsistent(a[:8000], b, index[:8000, 0], b[:, :2], 0.1)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], env=environment(), check=True, timeout=300)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -14,8 +14,6 @@ import tyro
 from patchprint.cli import emit, flags, say
 from patchprint.common import distributed
 from patchprint.common.errors import UserError
-from patchprint.pipelines.detector_training import RECIPE as DETECTOR, DetectorSettings, train_detector
-from patchprint.pipelines.matcher_training import RECIPE as MATCHER, MatcherSettings, train_matcher
 from patchprint.pipelines.training_run import REPORT, train
 from patchprint.training import RECIPES, Outcome, TrainConfig, resolve
 from patchprint.training.config import FLAGS, checked, flag
@@ -27,6 +25,11 @@ USAGE = """usage: patchprint train RECIPE --data STORE [--out RUN] ...
        patchprint train --list
 
 patchprint train --list lists the recipes; patchprint train RECIPE --help shows the settings of one."""
+# What is trained beside descriptors, by what stands in place of a recipe.
+TASKS = {
+    "matcher": "A matcher for the descriptors of a model, with settings of its own (train matcher --help).",
+    "detector": "The detector learned, with settings of its own (train detector --help).",
+}
 # --freeze a b, or --freeze a --freeze b
 Words = tuple[tuple[str, ...], ...]
 Switch = tyro.conf.FlagCreatePairsOff[bool]
@@ -84,58 +87,17 @@ def resume(
         json: print the outcome as JSON.
     """
     file = RunFile.read(_config_of(out))
-    if file.recipe == MATCHER:
-        if steps:
-            raise UserError(f"the run of a matcher is resumed with its own {MATCHER} settings; leave --steps out")
-        return _finish(train_matcher(data, out=out, resume=True), out, json)
-    if file.recipe == DETECTOR:
-        if steps or data or device:
-            raise UserError(
-                "the run of a detector is resumed as it was started; leave --steps, --data and --device out"
-            )
-        return _finish(train_detector(out=out, resume=True), out, json)
+    if file.recipe in TASKS:
+        from patchprint.cli import train_tasks
+
+        outcome = train_tasks.resume(file.recipe, out, steps, data, device)
+        return finish(outcome, out, json)
     if file.recipe is None:
         raise UserError(
             f"{file.path} names no recipe; resume the run by it: patchprint train RECIPE --out {out} --resume"
         )
     changes = {name: value for name, value in {"steps": steps, "data": data, "device": device}.items() if value}
     return _train(resolve(file.recipe, file, **changes), out, True, False, json)
-
-
-def matcher(
-    settings: MatcherSettings,
-    data: tyro.conf.UseAppendAction[tuple[Path, ...]] = (),
-    out: Path = Path("runs/matcher"),
-    force: Switch = False,
-    json: Switch = False,
-) -> int:
-    """Train the matcher graph for the descriptors of a model; --matcher RUN/best.safetensors then uses it.
-
-    Args:
-        data: store with images (patchprint data build); --resume --out RUN goes on with a run.
-        out: folder of the run.
-        force: replace a run that is in --out already.
-        json: print the outcome as JSON.
-    """
-    return _finish(train_matcher(data, out=out, settings=settings, force=force), out, json)
-
-
-def detector(
-    settings: DetectorSettings,
-    data: tyro.conf.UseAppendAction[tuple[Path, ...]] = (),
-    out: Path = Path("runs/detector"),
-    force: Switch = False,
-    json: Switch = False,
-) -> int:
-    """Train the detector learned on images alone; RUN/best.safetensors is then the name of a detector.
-
-    Args:
-        data: folder with images; --resume --out RUN goes on with a run.
-        out: folder of the run.
-        force: replace a run that is in --out already.
-        json: print the outcome as JSON.
-    """
-    return _finish(train_detector(data, settings, out=out, force=force), out, json)
 
 
 def list_recipes(json: Switch = False) -> None:
@@ -145,8 +107,7 @@ def list_recipes(json: Switch = False) -> None:
         json: print their settings as JSON.
     """
     recipes = {name: recipe.text.partition("\n")[0] for name, recipe in RECIPES.items()}
-    recipes[MATCHER] = "A matcher for the descriptors of a model, with settings of its own (train matcher --help)."
-    recipes[DETECTOR] = "The detector learned, with settings of its own (train detector --help)."
+    recipes |= TASKS
     settings = {name: text for name, (_, text) in _settings().items()}
     width = max(map(len, (*recipes, *settings)))
     lists = [
@@ -160,12 +121,12 @@ def _train(run: TrainConfig, out: Path, resume: bool, force: bool, json: bool) -
     if not run.data:
         raise UserError(f"patchprint train {run.recipe} needs --data STORE; patchprint data build makes one")
     try:
-        return _finish(train(run, out=out, resume=resume, force=force), out, json)
+        return finish(train(run, out=out, resume=resume, force=force), out, json)
     finally:
         distributed.stop()
 
 
-def _finish(outcome: Outcome, out: Path, json: bool) -> int:
+def finish(outcome: Outcome, out: Path, json: bool) -> int:
     if distributed.rank() == 0:
         emit(outcome.to_json(), json, _as_text(outcome))
         say(f"report: {out / REPORT}")
@@ -235,10 +196,28 @@ def _read_words(words: dict[str, Words]) -> dict[str, Any]:
     return {name: read_options(each) if name in OPTIONS_OF.values() else each for name, each in given.items()}
 
 
-COMMANDS: dict[str, Callable[..., int | None]] = {
-    **{recipe: _command(recipe) for recipe in RECIPES},
-    MATCHER: matcher,
-    DETECTOR: detector,
-    "--resume": resume,
-    "--list": list_recipes,
-}
+_OTHERS: dict[str, Callable[..., int | None]] = {"--resume": resume, "--list": list_recipes}
+
+
+class _Commands(Mapping[str, Callable[..., int | None]]):
+    """Typed functions by recipe; those of `TASKS` import what only they need."""
+
+    def __getitem__(self, name: str) -> Callable[..., int | None]:
+        if name in TASKS:
+            from patchprint.cli import train_tasks
+
+            return train_tasks.COMMANDS[name]
+        if name in _OTHERS:
+            return _OTHERS[name]
+        if name not in RECIPES:  # of which it makes a sentence itself, that leaves the others out
+            raise KeyError(name)
+        return _command(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*RECIPES, *TASKS, *_OTHERS))
+
+    def __len__(self) -> int:
+        return len(RECIPES) + len(TASKS) + len(_OTHERS)
+
+
+COMMANDS = _Commands()

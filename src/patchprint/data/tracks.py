@@ -228,7 +228,7 @@ def _open_images(
         return part.image(place)
 
     budget = resident_budget(device, max_resident_gb)
-    if int(np.prod(sizes[wanted].astype(np.int64), axis=1).sum() * 4 / 3) > budget:  # a pyramid has 4/3 of the pixels
+    if int(np.prod(sizes[wanted].astype(np.float64), axis=1).sum() * 4 / 3) > budget:  # a pyramid has 4/3 of the pixels
         return StreamedImages(len(wanted), decode, budget, device)
     numbers = progress(range(len(wanted)), "reading images", "image")
     return ResidentImages(ImagePyramids.build(map(decode, numbers), device))

@@ -90,20 +90,21 @@ def nearest_inconsistent(queries: Tensor, base: Tensor, first: Tensor, xy: Tenso
         first (N,) int64 index of the first neighbor; xy (M, 2) positions of the base -> (N,) float32, infinite where there is
         none.
     """
-    result = []
     bits = queries.dtype == torch.uint8
     queries, base = as_vectors(queries), as_vectors(base)
     half_norm = base.square().sum(1) / 2
     unusable = ~_is_finite(base)
-    rows = max(1, _CHUNK_CELLS // max(1, len(base)))
-    for part, chosen in zip(queries.split(rows), first.split(rows), strict=True):
+    squared = torch.empty(len(queries), device=queries.device)  # before the chunks, as below
+    step = max(1, _CHUNK_CELLS // max(1, len(base)))
+    for start in range(0, len(queries), step):
+        rows = slice(start, start + step)
+        part, chosen = queries[rows], first[rows]
         score = part @ base.T - half_norm
         # Pixel positions are large numbers: the matrix product would lose whole pixels of their distance.
         away = torch.cdist(xy[chosen], xy, compute_mode="donot_use_mm_for_euclid_dist")
         score[away <= radius] = -torch.inf
         score[:, unusable] = -torch.inf
-        result.append((part.square().sum(1) - 2 * score.max(1).values).clamp(min=0))
-    squared = torch.cat(result) if result else torch.zeros(0)
+        squared[rows] = (part.square().sum(1) - 2 * score.max(1).values).clamp(min=0)
     return squared / 4 if bits else squared.sqrt()
 
 
@@ -182,15 +183,18 @@ def _with_torch(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
         return _with_kernel(queries, base, k)
     queries, base = as_vectors(queries), as_vectors(base)
     half_norm = base.square().sum(1) / 2
-    rows = max(1, _CHUNK_CELLS // len(base))
-    distances, indices = [], []
-    for part in queries.split(rows):
+    # Allocated before the chunks, whose memory small results would fragment.
+    distances = torch.empty(len(queries), k, device=queries.device)
+    indices = torch.empty(len(queries), k, dtype=torch.int64, device=queries.device)
+    step = max(1, _CHUNK_CELLS // len(base))
+    for start in range(0, len(queries), step):
+        rows = slice(start, start + step)
+        part = queries[rows]
         score = torch.addmm(-half_norm, part, base.T)  # largest where |q - b|^2 = |q|^2 - 2 score is smallest
-        best, index = _largest(score, k)
+        best, indices[rows] = _largest(score, k)
         squared = (part.square().sum(1, keepdim=True) - 2 * best).clamp(min=0)
-        distances.append(squared / 4 if bits else squared.sqrt())  # two signs that differ are 2 apart
-        indices.append(index)
-    return torch.cat(distances), torch.cat(indices)
+        distances[rows] = squared / 4 if bits else squared.sqrt()  # two signs that differ are 2 apart
+    return distances, indices
 
 
 def _largest(score: Tensor, k: int) -> tuple[Tensor, Tensor]:
