@@ -73,7 +73,15 @@ if TYPE_CHECKING:
     from patchprint.matching.two_view_geometry import verify as verify
     from patchprint.networks import ModelInfo as ModelInfo, PatchNetwork as PatchNetwork
     from patchprint.pipelines.adaptation import AdaptSettings as AdaptSettings, adapt as adapt
+    from patchprint.pipelines.detector_training import (
+        DetectorSettings as DetectorSettings,
+        train_detector as train_detector,
+    )
     from patchprint.pipelines.localization import Localized as Localized, localize as localize
+    from patchprint.pipelines.matcher_training import (
+        MatcherSettings as MatcherSettings,
+        train_matcher as train_matcher,
+    )
     from patchprint.pipelines.sfm_folder import SfmFolder as SfmFolder
     from patchprint.pipelines.structure_from_motion import SfmSettings as SfmSettings, sfm as sfm
     from patchprint.pipelines.training_run import train as train
@@ -113,7 +121,9 @@ _NAMES = {
     "pipelines.adaptation": "AdaptSettings adapt",
     "storage.feature_files": "FeatureFolder load_features=load save_features=save",
     "storage.feature_folder": "describe_folder",
+    "pipelines.detector_training": "DetectorSettings train_detector",
     "pipelines.localization": "Localized localize",
+    "pipelines.matcher_training": "MatcherSettings train_matcher",
     "pipelines.sfm_folder": "SfmFolder",
     "pipelines.structure_from_motion": "SfmSettings sfm",
     "pipelines.training_run": "train",

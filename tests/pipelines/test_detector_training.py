@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -34,7 +33,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_resumes_exactly_and_its_weights_detect(images: Path, tmp_path: Path) -> None:
-    whole = train_detector([images], SHORT, out=tmp_path / "whole")
+    whole = train_detector([images], out=tmp_path / "whole", settings=SHORT)
     with pytest.raises(ValueError, match="stopped"):
         _stop_after_two(images, tmp_path / "parts")
     parts = train_detector(out=tmp_path / "parts", resume=True)
@@ -58,7 +57,7 @@ def _stop_after_two(images: Path, out: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Step, "run", stopping)
-        train_detector([images], SHORT, out=out)
+        train_detector([images], out=out, settings=SHORT)
 
 
 def test_the_judge_prefers_the_shipped_weights(images: Path) -> None:
@@ -112,7 +111,7 @@ def test_peaks_name_their_pixel() -> None:
 
 def test_no_images(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--data"):
-        train_detector((), SHORT, out=tmp_path / "run")
+        train_detector(out=tmp_path / "run", settings=SHORT)
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="empty"):
-        train_detector([tmp_path / "empty"], dataclasses.replace(SHORT), out=tmp_path / "run")
+        train_detector([tmp_path / "empty"], out=tmp_path / "run", settings=SHORT)

@@ -47,18 +47,16 @@ def detector(
         force: replace a run that is in --out already.
         json: print the outcome as JSON.
     """
-    return finish(train_detector(data, settings, out=out, force=force), out, json)
+    return finish(train_detector(data, out=out, settings=settings, force=force), out, json)
 
 
 def resume(recipe: str, out: Path, steps: int | None, data: Sequence[str], device: str) -> Outcome:
     """Go on with the run of a matcher or detector; raises UserError for changes that it cannot take."""
+    if steps or device:
+        raise UserError(f"the run of a {recipe} is resumed as it was started; leave --steps and --device out")
     if recipe == MATCHER:
-        if steps:
-            raise UserError(f"the run of a matcher is resumed with its own {MATCHER} settings; leave --steps out")
         return train_matcher(data, out=out, resume=True)
-    if steps or data or device:
-        raise UserError("the run of a detector is resumed as it was started; leave --steps, --data and --device out")
-    return train_detector(out=out, resume=True)
+    return train_detector(data, out=out, resume=True)
 
 
 COMMANDS: dict[str, Callable[..., int]] = {MATCHER: matcher, DETECTOR: detector}

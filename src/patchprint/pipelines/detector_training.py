@@ -35,18 +35,16 @@ from patchprint.networks.network import TrainingRecord
 from patchprint.networks.weights import to_bytes
 from patchprint.ops.geometry import inside, transport, wrap_angle
 from patchprint.pipelines.detector_losses import FOUND, MARGIN, view_losses
-from patchprint.report.page import write
-from patchprint.report.runs import read_run
-from patchprint.report.training_page import training_page
+from patchprint.pipelines.training_run import resumed_config, train_task
 from patchprint.training import assembly
 from patchprint.training.checkpoint import TrainState
-from patchprint.training.config import TrainConfig, read_config
+from patchprint.training.config import TrainConfig
 from patchprint.training.held_out import Measured
-from patchprint.training.loop import Outcome, run_task
+from patchprint.training.loop import Outcome
 from patchprint.training.step import Step
 from patchprint.training.task import Task
 
-RECIPE, REPORT = "detector", "report.html"
+RECIPE = "detector"
 LEVELS = 5  # of the pyramid of a crop; coarser ones are too small to learn from
 DENSITIES = (0.002, 0.004, 0.004, 0.007)  # keypoints for each pixel
 PLACE = 0.3  # weight of the loss of the place
@@ -94,27 +92,23 @@ class DetectorSettings:
 
 def train_detector(
     data: Sequence[str | Path] = (),
-    settings: DetectorSettings | None = None,
     *,
     out: str | Path,
+    settings: DetectorSettings | None = None,
     resume: bool = False,
     force: bool = False,
 ) -> Outcome:
     """Train a detector on folders of images into the folder ``out``, and write a report.
 
     Args:
-        data, settings: those of a new run.
-        resume: go on from the last checkpoint in ``out``, with the data and settings of that run.
+        data: folders with images.
+        out: folder of the run; its ``best.safetensors`` is then the name of a detector.
+        settings: how to train.
+        resume: go on from the last checkpoint in ``out``, with the settings and the data of that run.
         force: replace a run that is in ``out`` already.
     """
-    if resume:
-        path = Path(out) / "config.json"
-        config = TrainConfig.from_json(read_config(path), str(path))
-    else:
-        config = (settings or DetectorSettings()).config(data)
-    outcome = run_task(DetectorTask(config), out=out, resume=resume, force=force)
-    write(training_page([read_run(Path(out))]), Path(out) / REPORT)
-    return outcome
+    config = resumed_config(out, RECIPE, data) if resume else (settings or DetectorSettings()).config(data)
+    return train_task(DetectorTask(config), out=out, resume=resume, force=force)
 
 
 class DetectorTask(Task):

@@ -22,7 +22,6 @@ from patchprint.common import distributed as ranks
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
 from patchprint.common.files import atomic_file
-from patchprint.common.safe_io import read_json
 from patchprint.features.model import DEFAULT_MODEL, load
 from patchprint.matching.candidate_graph import (
     CandidateGraph,
@@ -38,15 +37,11 @@ from patchprint.networks.network import TrainingRecord
 from patchprint.networks.weights import to_bytes
 from patchprint.ops.geometry import epipolar_errors, fundamental_matrix, project
 from patchprint.pipelines.feature_bank import BankImage, BankScene, BankSettings, View, open_bank
-from patchprint.pipelines.training_run import REPORT
-from patchprint.report.page import write
-from patchprint.report.runs import read_run
-from patchprint.report.training_page import training_page
+from patchprint.pipelines.training_run import resumed_config, train_task
 from patchprint.training import Outcome, assembly
 from patchprint.training.checkpoint import TrainState
 from patchprint.training.config import TrainConfig
 from patchprint.training.held_out import Measured
-from patchprint.training.loop import run_task
 from patchprint.training.step import Step
 from patchprint.training.task import Task
 
@@ -170,17 +165,8 @@ def train_matcher(
         resume: go on from the last checkpoint in ``out``, with the settings and the data of that run.
         force: replace a run that is in ``out`` already.
     """
-    if resume:
-        file = Path(out) / "config.json"
-        config = TrainConfig.from_json(read_json(file, "the settings of a run"), str(file))
-        if config.recipe != RECIPE:
-            raise UserError(f"{out} is a run of {config.recipe}, not of {RECIPE}; resume it with its own recipe")
-        config = dataclasses.replace(config, data=tuple(map(str, data)) or config.data)
-    else:
-        config = (settings or MatcherSettings()).config(data)
-    outcome = run_task(MatcherTask(config), out=out, resume=resume, force=force)
-    write(training_page([read_run(Path(out))]), Path(out) / REPORT)
-    return outcome
+    config = resumed_config(out, RECIPE, data) if resume else (settings or MatcherSettings()).config(data)
+    return train_task(MatcherTask(config), out=out, resume=resume, force=force)
 
 
 class PairSource:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from patchprint.common import distributed
 from patchprint.common.errors import UserError
 from patchprint.common.progress import note
 from patchprint.common.registry import option_names
+from patchprint.common.safe_io import read_json
 from patchprint.data.builders.labeled_images import cached_store
 from patchprint.data.patch_source import PatchSource
 from patchprint.matching.calibration import CALIBRATION_IMAGES, calibrate as choose_ratio, some_images, write_ratio
@@ -19,7 +20,8 @@ from patchprint.report.page import write
 from patchprint.report.runs import read_run
 from patchprint.report.training_page import training_page
 from patchprint.training import Outcome, TrainConfig
-from patchprint.training.loop import train as run_training
+from patchprint.training.loop import run_task, train as run_training
+from patchprint.training.task import Task
 
 REPORT = "report.html"  # in the folder of the run
 
@@ -55,8 +57,28 @@ def train(
         if calibrate and read_info(outcome.best).channels == 1:
             outcome = dataclasses.replace(outcome, ratio=_calibrate(outcome, () if source is not None else config.data))
         if report:
-            write(training_page([read_run(Path(out))]), Path(out) / REPORT)
+            _write_report(out)
     return outcome
+
+
+def train_task(task: Task, *, out: str | Path, resume: bool = False, force: bool = False) -> Outcome:
+    """Train what is no descriptor, and write a report; the arguments are those of `train`."""
+    outcome = run_task(task, out=out, resume=resume, force=force)
+    _write_report(out)
+    return outcome
+
+
+def resumed_config(out: str | Path, recipe: str, data: Sequence[str | Path] = ()) -> TrainConfig:
+    """Read the settings of the run in ``out``, whose stores may lie elsewhere now; raises UserError for another recipe."""
+    file = Path(out) / "config.json"
+    config = TrainConfig.from_json(read_json(file, "the settings of a run"), str(file))
+    if config.recipe != recipe:
+        raise UserError(f"{out} is a run of {config.recipe}, not of {recipe}; resume it with its own recipe")
+    return dataclasses.replace(config, data=tuple(map(str, data)) or config.data)
+
+
+def _write_report(out: str | Path) -> None:
+    write(training_page([read_run(Path(out))]), Path(out) / REPORT)
 
 
 def _calibrate(outcome: Outcome, stores: Iterable[str]) -> float | None:
