@@ -1,4 +1,4 @@
-"""Every promise names the tests that back it, and they exist."""
+"""Every promise names the tests that back it, and they exist; so do those that other evidence names."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import pytest
 
 from support.checkout import ROOT
 
-PAGE = (ROOT / "docs" / "evidence" / "promises.md").read_text(encoding="utf-8")
-NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)))
-ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("| promise ")]
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "evidence").glob("*.md")}
+NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", "".join(PAGES.values()))))
+ROWS = [
+    line for line in PAGES["promises.md"].splitlines() if line.startswith("| ") and not line.startswith("| promise ")
+]
 
 
 @pytest.mark.parametrize(("file", "name"), NAMED)

@@ -175,6 +175,49 @@ def test_a_job_that_kills_every_worker_ends_the_work(three_nodes: Any, monkeypat
         list(run_jobs(ray, [0], prepare))
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="reads the memory of this machine as Linux tells it")
+def test_a_job_that_takes_all_memory_is_ended_by_ray_and_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By Ray's memory monitor, whose limit is set 1.5 GB above what this machine uses now."""
+    from ray.cluster_utils import Cluster as LocalCluster
+
+    lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
+    memory = {line[0]: int(line[1]) * 1024 for line in lines}
+    limit = 1 - (memory["MemAvailable:"] - 1.5e9) / memory["MemTotal:"]
+    if limit > 0.95:
+        pytest.skip("this machine has no 1.5 GB to spare")
+
+    def prepare() -> Callable[[str], str]:
+        def work(job: str) -> str:
+            held: list[bytearray] = []
+            until = time.monotonic() + 100
+            while job == "huge" and time.monotonic() < until:
+                if len(held) < 120:  # 6 GB: others on the machine may free some meanwhile
+                    held.append(bytearray(b"x" * 50_000_000))
+                    (tmp_path / str(os.getpid())).write_text(str(len(held)))
+                time.sleep(0.01)
+            return job
+
+        return work
+
+    monitor = {"memory_usage_threshold": limit, "memory_monitor_refresh_ms": 100}
+    nodes = LocalCluster(True, head_node_args={"num_cpus": 1, "object_store_memory": 8e7, "_system_config": monitor})
+    try:
+        ray.init(nodes.address, log_to_driver=False, logging_level="ERROR")
+        given_up: list[int] = []
+        assert list(run_jobs(ray, ["huge"], prepare, on_loss=given_up.append)) == [] and given_up == [0]
+        taken = [int(path.read_text()) for path in tmp_path.iterdir()]
+        assert len(taken) == 2 and max(taken) < 120, f"ended by something else, with {taken} times 50 MB"
+        monkeypatch.setattr(ray_cluster, "MAX_RETRIES", 0)
+        with pytest.raises(OSError, match=r"a worker died 1 times with the same job.*too little memory"):
+            list(run_jobs(ray, ["huge"], prepare))
+    finally:
+        ray.shutdown()
+        nodes.shutdown()
+
+
 def test_workers_share_gpus() -> None:
     class Machines:
         def __init__(self, **there: float) -> None:

@@ -92,7 +92,9 @@ def main(
     say_ratio(matching, first)
     matches = match_and_verify(first, second, matching, device=device)
     seconds = round(time.monotonic() - started, 3)
-    inliers = "" if matches.model is None else f", {matches.num_inliers} of them agree with one {matches.geometry}"
+    inliers = (
+        "" if matches.model is None else f", {matches.num_inliers} of them agree with one geometry ({matches.geometry})"
+    )
     verdict = "" if matches.verdict is None else f": {matches.verdict}"
     emit(
         {"model": model.info.name, **as_json(first.keypoints, second.keypoints, matches), "seconds": seconds},

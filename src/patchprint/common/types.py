@@ -316,7 +316,7 @@ class Matches:
         return len(self.indices)
 
     def __repr__(self) -> str:
-        verified = "" if self.inliers is None else f", {self.num_inliers} agree with one {self.geometry}"
+        verified = "" if self.inliers is None else f", {self.num_inliers} agree with one geometry ({self.geometry})"
         verdict = "" if self.verdict is None else f": {self.verdict}"
         return f"Matches({len(self)}{verified}{verdict})"
 

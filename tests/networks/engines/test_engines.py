@@ -24,6 +24,7 @@ from patchprint.networks.engines import Float32Engine, inference_copy, int8, mul
 from patchprint.ops.distances import pair_distances
 from support import children
 from support.children import Ending
+from support.full_disk import files_limited_to
 
 # How far a component of a unit descriptor may be from the one in float32.
 TOLERANCE = {"float32": 1e-6, "bfloat16": 1e-2, "int8": 0.1}
@@ -118,6 +119,14 @@ def test_m2_m3_a_changed_or_cut_file_of_the_cache_is_made_again(
         file.write_bytes(damaged)
         assert int8.cached(network, "x", lambda: content) == content
         assert file.read_bytes() == whole
+
+
+def test_m3_on_a_full_disk_nothing_is_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path))
+    for _ in range(2):
+        with files_limited_to(1000):
+            assert int8.cached(narrow("hynet"), "x", lambda: bytes(5000)) == bytes(5000)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 @needs_openvino
