@@ -1,7 +1,5 @@
 """Images inside of a page."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 

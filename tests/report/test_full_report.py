@@ -1,7 +1,5 @@
 """The page of ``patchprint report``: what stands first, tables, bars and curves of results, and the sentence above them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +31,6 @@ def test_results_come_first_then_training_images_and_cost(tmp_path: Path) -> Non
         "Distances over the training",
         "Images",
         "Where it goes wrong",
-        "What it learned from",
         "Cost and commands",
     ]
     assert page.title == "Training of mine"
@@ -69,7 +66,6 @@ def result(benchmark: str, scores: dict[str, Any], **settings: Any) -> dict[str,
 
 
 ROTATION = result("rotation", {"degrees": [0, 90], "oriented": [1.0, 0.9], "upright": [1.0, 0.1]})
-SCALE = result("scale", {"factor": [1, 2], "oriented": [1.0, 0.5], "upright": [1.0, 0.6]})
 PAIR = {"ap": 0.5, "curve": {"precision": [1.0, 0.5], "recall": [0.1, 0.5]}}
 OXFORD = {
     "sequences": {"graf": 0.5, "wall": 0.5},
@@ -82,11 +78,10 @@ def charts(results: list[dict[str, Any]]) -> list[Chart]:
 
 
 def test_a_section_for_each_kind_of_curve() -> None:
-    several = [SCALE, ROTATION, ROTATION, result("oxford", OXFORD, curves=True), verification_result("m", 0.5)]
+    several = [ROTATION, ROTATION, result("oxford", OXFORD, curves=True), verification_result("m", 0.5)]
     assert [(section.heading, len(section.parts)) for section in curve_sections(several)] == [
         ("Telling pairs apart", 2),
         ("Robustness to rotation", 1),
-        ("Robustness to scale", 1),
         ("Precision and recall along sequences", 2),
     ]
 

@@ -1,7 +1,5 @@
 """The HTML page: self-contained and escaped."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

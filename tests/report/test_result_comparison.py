@@ -1,7 +1,5 @@
 """Results side by side: groups, published numbers only where the protocol is the same, and files that are none."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

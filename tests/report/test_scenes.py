@@ -1,7 +1,5 @@
 """Sparse models on a page: points and cameras as the viewer gets them, upright, near 0, bounded."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The page of training runs: results, curves, and what every call of training cost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -31,7 +29,6 @@ def test_one_run_has_validation_first_and_its_settings(tmp_path: Path) -> None:
         "Curves of training",
         "Distances over the training",
         "Where it goes wrong",
-        "What it learned from",
         "Cost and commands",
     ]
     assert [chart.title for chart in charts(list(page.sections[:2]))] == [

@@ -15,7 +15,7 @@ from patchprint.training.diagnostics import BINS
 
 
 def write_run(folder: Path, fpr95: float = 0.3, steps: int = 12, recipe: str = "hardnet", every: int = 1) -> Path:
-    """A run that logged ``every`` so many steps, was judged twice, and shows what it learned from and what was hard."""
+    """A run that logged ``every`` so many steps, was judged twice, and shows what was hard."""
     folder.mkdir(parents=True)
     random = np.random.default_rng(steps)
     lines: list[dict[str, Any]] = [
@@ -48,9 +48,6 @@ def write_run(folder: Path, fpr95: float = 0.3, steps: int = 12, recipe: str = "
         confused=pairs[1],
         confused_distance=np.array([0.2, 0.3, 0.4]),
     )
-    patches, valid = random.integers(0, 255, (4, 6, 32, 32, 1), np.uint8), np.ones((4, 6), bool)
-    valid[0, 2:] = False
-    np.savez(folder / "patches.npz", patches=patches, valid=valid)
     return folder
 
 
@@ -108,7 +105,7 @@ def made_cost(command: str) -> dict[str, Any]:
     }
 
 
-_NAMES = ("positive", "negative", "relative")
+_NAMES = ("positive", "negative")
 _ANGLES = {
     "positive": 0.7,
     "positive_std": 0.2,

@@ -3,13 +3,11 @@
 Charts are drawn in stand-in colors that become those of ``page.css``: they are light or dark with the page.
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -151,71 +149,6 @@ class Chart(Drawing):
             axes.locator_params(axis="x", nbins=6)  # six-digit steps need room
         if self.y_range is not None:
             axes.set_ylim(*self.y_range)
-
-
-@dataclass(frozen=True)
-class Panels(Drawing):
-    """Lines over the same axes side by side, with a title for each panel."""
-
-    title: str
-    x_label: str
-    y_label: str
-    panels: Mapping[str, Sequence[Line]]
-    note: str = ""
-    wide: bool = True
-
-    @property
-    def size(self) -> tuple[float, float]:
-        return 10.0, 4.4 if len(self.panels) > 3 else 2.5
-
-    def legend(self) -> list[tuple[str, int]]:
-        return _legend(next(iter(self.panels.values()), ()))
-
-    def draw(self, figure: Any) -> None:
-        columns = max(1, min(len(self.panels), 3))
-        rows = max(1, -(-len(self.panels) // columns))
-        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-        for axes, (title, lines) in zip(grid.flat, self.panels.items(), strict=False):
-            _draw_lines(axes, lines)
-            axes.set_title(title)
-        for axes in grid[-1]:
-            axes.set_xlabel(self.x_label)
-        for axes in grid[:, 0]:
-            axes.set_ylabel(self.y_label)
-        for axes in grid.flat[len(self.panels) :]:
-            axes.set_axis_off()
-
-
-@dataclass(frozen=True)
-class Bars(Drawing):
-    """A value for each of several names along the axis, for each of several contenders side by side."""
-
-    title: str
-    y_label: str
-    names: Sequence[str]
-    values: Mapping[str, Values]
-    note: str = ""
-    wide: bool = True
-    x_label: str = ""
-
-    @property
-    def size(self) -> tuple[float, float]:
-        return 10.0, 2.6
-
-    def legend(self) -> list[tuple[str, int]]:
-        return [(label, number % COLORS) for number, label in enumerate(self.values)]
-
-    def draw(self, figure: Any) -> None:
-        axes = figure.subplots()
-        width = 0.8 / len(self.values)
-        for number, values in enumerate(self.values.values()):
-            places = [place - 0.4 + (number + 0.5) * width for place in range(len(self.names))]
-            heights = [0.0 if value is None else value for value in values]
-            axes.bar(places, heights, 0.9 * width, color=series_color(number))
-        shown = [name if len(name) <= 14 else name[:13] + "…" for name in self.names]
-        axes.set_xticks(range(len(shown)), shown, rotation=0 if len(shown) < 9 else 40)
-        axes.grid(axis="x", visible=False)
-        axes.set(ylabel=self.y_label)
 
 
 def _legend(lines: Sequence[Line]) -> list[tuple[str, int]]:

@@ -1,7 +1,5 @@
 """The page of ``patchprint report``: results first, then training, images and cost."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from patchprint.common.provenance import origin
 from patchprint.common.table import Table, best_cells, format_number
 from patchprint.report import training_page
 from patchprint.report.angles import angle_sections
-from patchprint.report.charts import Bars, Chart, Line
+from patchprint.report.charts import Chart, Line
 from patchprint.report.embedded_images import EmbeddedImage
 from patchprint.report.example_images import KINDS, example_sections, pair_gallery
 from patchprint.report.page import Page, Part, Section
@@ -19,10 +17,8 @@ from patchprint.report.result_comparison import PUBLISHED, Comparison, comparabl
 from patchprint.report.runs import Run
 
 _BASELINE = "sift"  # what everybody knows
-_MOST_BARS = 8  # models side by side
 _MOST_WITH_PAIRS = 6  # results whose hardest pairs are shown
 _RECALL_OF_FPR95 = 0.95
-_AXES = {"rotation": ("degrees", "degrees"), "scale": ("factor", "factor")}
 
 
 def whole_page(
@@ -59,14 +55,12 @@ def whole_page(
 def _title(results: Sequence[dict[str, Any]], runs: Sequence[Run], images: Sequence[Path]) -> str:
     if runs:
         return training_page.title(runs)
-    names = list(dict.fromkeys(result["benchmark"] for result in results))
-    if names:
-        return f"Results of {', '.join(names)}" if len(names) < 4 else f"Results of {len(names)} benchmarks"
-    return ", ".join(path.name for path in images[:3]) or "Report"
+    names = ", ".join(dict.fromkeys(result["benchmark"] for result in results))
+    return f"Results of {names}" if names else ", ".join(path.name for path in images) or "Report"
 
 
 def result_sections(comparisons: Sequence[Comparison]) -> list[Section]:
-    """Return a section for each group of comparable results: a table and bars, with published numbers."""
+    """Return a section for each group of comparable results: a table with published numbers."""
     sections = []
     for comparison in comparisons:
         alike = [set(other.settings.split(", ")) for other in comparisons if other.title == comparison.title]
@@ -74,7 +68,7 @@ def result_sections(comparisons: Sequence[Comparison]) -> list[Section]:
         if len(alike) > 1:
             own = [word for word in comparison.settings.split(", ") if word not in set.intersection(*alike)]
             heading += f" ({', '.join(own) or 'other data or seed'})"
-        sections.append(Section(heading, [_table(comparison), *_bars(comparison.results)]))
+        sections.append(Section(heading, [_table(comparison)]))
     return sections
 
 
@@ -105,22 +99,6 @@ def _table(comparison: Comparison) -> Table:
     return Table(["model", *comparison.columns], rows, " ".join(filter(None, words)), best, published)
 
 
-def _bars(group: Sequence[dict[str, Any]]) -> list[Bars]:
-    """Return the scores by sequence, if the benchmark has any."""
-    names = list(dict.fromkeys(name for result in group for name in _by_sequence(result)))
-    shown = group[:_MOST_BARS]
-    values = {label_of(result): [_by_sequence(result).get(name) for name in names] for result in shown}
-    note = f"The first {_MOST_BARS} of {len(group)} models." if len(group) > len(shown) else ""
-    bars = Bars("Sequence by sequence", "mean average precision", names, values, note, x_label="sequence")
-    return [bars] if names else []
-
-
-def _by_sequence(result: dict[str, Any]) -> dict[str, float]:
-    found = result["scores"].get("sequences")
-    entries = found.items() if isinstance(found, dict) else ()
-    return {name: value for name, value in entries if isinstance(value, int | float)}
-
-
 def _hardest_pairs(results: Sequence[dict[str, Any]]) -> list[Part]:
     """Return the hardest pairs of the first few results that have them."""
     return [
@@ -144,12 +122,11 @@ def _cost_table(results: Sequence[dict[str, Any]]) -> Table:
 
 
 def curve_sections(results: Sequence[dict[str, Any]]) -> list[Section]:
-    """Return a section for each kind of curve in the results: ROC, precision over recall, precision over angle or scale."""
+    """Return a section for each kind of curve in the results: ROC, precision over recall, precision over angle."""
     groups = comparable([result for result in results if _has_curves(result)])
     sections = [Section("Telling pairs apart", [chart for group in groups for chart in _verification(group)])]
-    for name, (scores, axis) in _AXES.items():
-        chosen = [result for result in results if result["benchmark"] == name]
-        sections.append(Section(f"Robustness to {name}", [_robustness(chosen, scores, axis)] if chosen else []))
+    turned = [result for result in results if result["benchmark"] == "rotation"]
+    sections.append(Section("Robustness to rotation", [_robustness(turned)] if turned else []))
     with_curves = [r for r in results if r["benchmark"] == "oxford" and r["settings"].get("curves")]
     sections.append(Section("Precision and recall along sequences", _precision_recall(with_curves)))
     return [section for section in sections if section.parts]
@@ -188,14 +165,14 @@ def _verification(group: Sequence[dict[str, Any]]) -> list[Chart]:
     ]
 
 
-def _robustness(results: Sequence[dict[str, Any]], scores: str, axis: str) -> Chart:
+def _robustness(results: Sequence[dict[str, Any]]) -> Chart:
     lines = []
     for number, result in enumerate(results):
         label, found = f"{label_of(result)} on {data_name(result)}", result["scores"]
-        lines.append(Line(label, found[scores], found["oriented"], color=number))
-        lines.append(Line(f"{label}, upright", found[scores], found["upright"], color=number, dashed=True))
+        lines.append(Line(label, found["degrees"], found["oriented"], color=number))
+        lines.append(Line(f"{label}, upright", found["degrees"], found["upright"], color=number, dashed=True))
     note = "Solid: with the keypoints' angles. Dashed: upright."
-    return Chart("Average precision", axis, "average precision", lines, note, y_range=(0.0, 1.02), wide=True)
+    return Chart("Average precision", "degrees", "average precision", lines, note, y_range=(0.0, 1.02), wide=True)
 
 
 def _precision_recall(results: Sequence[dict[str, Any]]) -> list[Chart]:

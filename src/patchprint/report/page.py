@@ -5,8 +5,6 @@ A page loads nothing: styles, images and the scripts that sort tables and turn s
 read without scripts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Comparison of results: the headline numbers of each benchmark beside published ones."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Sequence

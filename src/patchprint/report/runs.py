@@ -1,7 +1,5 @@
 """Training runs as a page reads them from their folders."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

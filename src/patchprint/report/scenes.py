@@ -1,7 +1,5 @@
 """A sparse 3D model on a page: its numbers, points and cameras that a reader turns, and an image of them without WebGL."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The page of ``patchprint train``: results and curves of training runs, angles, example patches, cost and settings."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from itertools import groupby
@@ -84,13 +82,7 @@ def run_sections(runs: Sequence[Run]) -> list[Section]:
 def cost_sections(
     runs: Sequence[Run], calls: Sequence[dict[str, Any]] = (), tables: Sequence[Part] = ()
 ) -> list[Section]:
-    """Return a section with time, memory, commands and settings of runs.
-
-    Args:
-        runs: training runs.
-        calls: cost of what else is on the page, for its commands.
-        tables: cost of what else is on the page, as parts.
-    """
+    """Return a section with time, memory, commands and settings of runs; ``calls`` and ``tables`` are the cost of others."""
     parts: list[Part] = []
     spent = [(run, call) for run in runs for call in run.calls]
     if spent:

@@ -1,4 +1,4 @@
-"""Diagnostics of a run for reports: distances and angles of a batch, training patches, hardest held-out pairs."""
+"""Diagnostics of a run for reports: distances and angles of a batch, hardest held-out pairs."""
 
 from __future__ import annotations
 
@@ -8,22 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.common.errors import UserError
 from patchprint.data import preview
-from patchprint.data.patch_source import PatchSource
 from patchprint.networks.network import PatchNetwork
 from patchprint.ops.distances import nearest, pair_distances
 from patchprint.training.held_out import HeldOutPoints
 
 BINS = 60  # of a histogram
-LARGEST = {
-    "positive": (0.0, math.pi),
-    "negative": (0.0, math.pi),
-    "relative": (-math.pi, math.pi),
-}  # angles, in radians
-PATCHES, HARDEST = "patches.npz", "hardest.npz"  # files of a run folder
+HARDEST = "hardest.npz"  # in a run folder
 LARGEST_SIDE = 64  # pixels of a patch or image that is shown
-POINTS, VIEWS = 24, 6  # of what is learned from
 COUNT = 12  # pairs of each kind
 
 
@@ -48,20 +40,18 @@ def monitor(desc: Tensor, raw: Tensor, label: Tensor | None = None) -> dict[str,
 
 @torch.no_grad()
 def angle_histograms(desc: Tensor, label: Tensor | None = None) -> dict[str, list[int]]:
-    """Histograms of angles: between the two views of a point, from these to the nearest other point, and their difference.
+    """Histograms of angles between the two views of a point, and from these to the nearest other point.
 
     Shape:
-        desc (P, K, D) unit length, label as of `monitor` -> BINS counts each, over equal parts of the ranges in LARGEST.
+        desc (P, K, D) unit length, label as of `monitor` -> BINS counts each, over equal parts of 0 to pi.
     """
     cosine, same = _cosines(desc, label)
     cosine = cosine.float().clamp(-1, 1)
     positive = torch.acos(cosine.diagonal())
     others = cosine.masked_fill(same, -1.0)
     negative = torch.acos(torch.maximum(others.amax(0), others.amax(1)))
-    angles = {"positive": positive, "negative": negative, "relative": positive - negative}
-    return {
-        name: np.histogram(values.cpu().numpy(), BINS, LARGEST[name])[0].tolist() for name, values in angles.items()
-    }
+    angles = {"positive": positive, "negative": negative}
+    return {name: np.histogram(each.cpu().numpy(), BINS, (0, math.pi))[0].tolist() for name, each in angles.items()}
 
 
 def _cosines(desc: Tensor, label: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -73,19 +63,6 @@ def _cosines(desc: Tensor, label: Tensor | None) -> tuple[Tensor, Tensor]:
         begins = again & ~torch.cat([again.new_zeros(1), again[:-1]])
         one, other = desc[:-1, 0][begins], desc[1:, 0][begins]
     return one @ other.T, torch.eye(len(one), dtype=torch.bool, device=desc.device)
-
-
-def learned_patches(source: PatchSource, size: int) -> dict[str, np.ndarray]:
-    """Return some points of ``source`` in several views; an empty dict where none has two.
-
-    Shape:
-        -> patches (P, V, S, S, C) uint8, C 1 or 3; valid (P, V) bool: which of the views there are.
-    """
-    try:
-        patches, valid = preview.some_points(source, POINTS, VIEWS, min(size, LARGEST_SIDE))
-    except UserError:
-        return {}
-    return {"patches": patches.cpu().numpy(), "valid": valid.cpu().numpy()}
 
 
 def hardest_pairs(judge: HeldOutPoints, network: PatchNetwork, count: int = COUNT) -> dict[str, np.ndarray]:

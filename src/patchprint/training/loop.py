@@ -118,8 +118,6 @@ class _Run:
         self.started = self.counted_from = time.perf_counter()
         self.began, self.first_step = time.monotonic(), self.state.step
         self.logged_step = self.state.step
-        if self.takes_part and not resume:
-            task.show_start(network, self.folder)
 
     def to_the_end(self) -> Outcome:
         config, state, device = self.config, self.state, self.task.device

@@ -1,6 +1,6 @@
 """Files of a run: config, metrics, TensorBoard events, checkpoints, weights; calls.jsonl has a line for each call of `train`.
 
-`diagnostics` fills angles.jsonl, patches.npz and hardest.npz.
+`diagnostics` fills angles.jsonl and hardest.npz.
 """
 
 from __future__ import annotations

@@ -65,14 +65,11 @@ class Task:
         """Return a smaller batch that fits into memory, or None; asked for when a step did not fit."""
         return None
 
-    def show_start(self, network: nn.Module, folder: RunFolder | None) -> None:
-        """Write what a person looks at before the first step; ``folder`` is None but on the first process."""
-
     def show_validation(self, step: int, folder: RunFolder) -> None:
         """Write what a person looks at beside a validation."""
 
     def show_end(self, network: nn.Module, folder: RunFolder | None) -> None:
-        """Write what a person looks at after the last step."""
+        """Write what a person looks at after the last step; ``folder`` is None but on the first process."""
 
 
 class PatchTask(Task):
@@ -133,11 +130,6 @@ class PatchTask(Task):
 
     def fitting_batch(self) -> int | None:
         return largest_batch(self.config, self.source)
-
-    def show_start(self, network: nn.Module, folder: RunFolder | None) -> None:
-        patches = diagnostics.learned_patches(self.source, cast(PatchNetwork, network).input_size)
-        if folder:
-            folder.write_arrays(diagnostics.PATCHES, patches)
 
     def show_validation(self, step: int, folder: RunFolder) -> None:
         if self._step and self._step.described is not None:
