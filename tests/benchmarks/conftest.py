@@ -1,7 +1,5 @@
 """Two made sequences, and patches in the form of HPatches."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A run of a benchmark: what its predictions depend on, and that they are computed once and survive damage."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 
@@ -54,12 +52,12 @@ def test_changed_code_never_meets_old_predictions(tmp_path: Path, monkeypatch: p
 
 def test_python_measures_what_the_command_does(tmp_path: Path) -> None:
     cv2.imwrite(str(tmp_path / "a.png"), texture(200, 220))
-    settings = {"steps": 2, "keypoints": 60}
-    result = evaluate("scale", "pixels", data=tmp_path / "a.png", device="cpu", cache=tmp_path / "cache", **settings)
-    run = run_of("scale", "pixels", tmp_path / "a.png", **settings)
+    settings = {"step": 90.0, "keypoints": 60}
+    result = evaluate("rotation", "pixels", data=tmp_path / "a.png", device="cpu", cache=tmp_path / "cache", **settings)
+    run = run_of("rotation", "pixels", tmp_path / "a.png", **settings)
     assert result.scores == measure(run).scores and result.scores["mean_oriented"] > 0
     assert result.model["name"] == "pixels" and result.settings["keypoints"] == 60
-    again = evaluate("scale", "pixels", data=tmp_path / "a.png", device="cpu", cache=tmp_path / "cache", **settings)
+    again = evaluate("rotation", "pixels", data=tmp_path / "a.png", device="cpu", cache=tmp_path / "cache", **settings)
     assert again.scores == result.scores and again.run["cache"]["misses"] == 0
 
 

@@ -1,7 +1,5 @@
 """The benchmark that needs no data: truth of its pairs, and models from useless to good."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

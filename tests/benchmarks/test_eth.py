@@ -1,7 +1,5 @@
 """Reconstruction of a made room, compared with its true cameras; and the parts of that comparison."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import cv2

@@ -1,7 +1,5 @@
 """The three tasks on made data with 16 views of a point, with drawn and with released task files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Repeatability of detectors on made sequences, and by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import cv2

@@ -1,7 +1,5 @@
 """Fixed cameras in changing light."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import cv2

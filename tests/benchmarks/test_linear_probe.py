@@ -1,7 +1,5 @@
 """The linear probe: constants score chance, colors are read off, the learning rate is chosen without the test images."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

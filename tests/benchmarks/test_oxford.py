@@ -1,7 +1,5 @@
 """Matching along made sequences, and what happens to sequences that are not whole."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

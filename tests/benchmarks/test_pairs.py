@@ -1,7 +1,5 @@
 """Pairs of images whose homography is estimated."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Pipelines of others: each finds and matches as it says, and none takes a place that is not its own."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

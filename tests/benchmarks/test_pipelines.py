@@ -1,7 +1,5 @@
 """Whole pipelines on sequences and on photos with cameras: good ones score, constant ones do not, each place counts once."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Retrieval of whole images: chance is chance, colors find their class, queries ask the gallery, norms are of raw vectors."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Retrieval where every patch asks for the others of its point."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

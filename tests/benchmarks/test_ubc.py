@@ -1,7 +1,5 @@
 """Patch verification on made stores: chance is chance, every patch is described once."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -5,8 +5,6 @@ its settings, how it is evaluated, which numbers go into tables and what the pap
 are the machinery that all share.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import pkgutil

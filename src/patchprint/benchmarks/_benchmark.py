@@ -16,10 +16,10 @@ import json
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -32,10 +32,12 @@ from patchprint.common.provenance import Result, record, sha256_of_file, sha256_
 from patchprint.common.safe_io import read_npz
 from patchprint.features.image_model import ImageModel, load_image_model
 from patchprint.features.model import Model, ModelBase, load
+from patchprint.interop.images import read_gray
 from patchprint.networks.engines import AUTO
 
 Arrays = dict[str, np.ndarray]
 Scores = dict[str, Any]
+K = TypeVar("K")
 
 # What a prediction passes through on its way: all packages but those that train, report or talk to the user.
 _APART = ("cli", "pipelines", "studies", "report", "training", "losses", "web")
@@ -179,11 +181,13 @@ class Run:
         """Get arrays that are the same for all models, such as keypoints, from the cache, or compute them."""
         return self.cache.get(self.key(what, of_model=False), compute)
 
-    def readable(self, names: dict[Any, Path], read: Callable[[Any], Any]) -> Iterator[tuple[Any, Any]]:
-        """Yield what ``read`` gives for each of ``names``; unless ``strict``, unreadable files are left out and counted."""
-        for key, path in names.items():
+    def readable(
+        self, paths: Mapping[K, Path], read: Callable[[Path], np.ndarray] = read_gray
+    ) -> Iterator[tuple[K, np.ndarray]]:
+        """Yield the image of each of ``paths``; unless ``strict``, unreadable files are left out and counted."""
+        for key, path in paths.items():
             try:
-                yield key, read(key)
+                yield key, read(path)
             except UserError as error:
                 skip_or_raise(error, self.strict)
                 self.skipped.append(f"{path.parent.name}/{path.name}")

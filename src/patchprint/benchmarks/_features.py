@@ -1,7 +1,6 @@
 """Cached keypoints and descriptors of the images of a benchmark."""
 
-from __future__ import annotations
-
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -67,6 +66,12 @@ def described(run: Run, image: np.ndarray, keypoints: Keypoints, what: str) -> F
     return Features(keypoints, torch.from_numpy(arrays["descriptors"]), size, None, run.model.id, run.model.ratio)
 
 
+def select(features: Features, rows: np.ndarray) -> Features:
+    """Return some of the keypoints with their descriptors."""
+    descriptors = features.descriptors[torch.from_numpy(rows)]
+    return dataclasses.replace(features, keypoints=features.keypoints[rows], descriptors=descriptors)
+
+
 def sequence_pairs(
     run: Run, settings: SequenceSettings, all_of_second: bool = False
 ) -> Iterator[tuple[str, int, Features, Features, np.ndarray]]:
@@ -84,7 +89,7 @@ def sequence_pairs(
                 upright=settings.upright,
                 has_limit=number == 1 or not all_of_second,
             )
-            for number, image in run.readable(dict(sequence.paths), sequence.read)
+            for number, image in run.readable(sequence.paths)
         }
         for number, homography in sequence.homographies.items() if 1 in found else ():
             if number in found:

@@ -3,8 +3,6 @@
 Nothing is downloaded: weights are in the packages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path

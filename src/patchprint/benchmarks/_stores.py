@@ -1,7 +1,5 @@
 """Stored patches and labeled images of a benchmark, described in chunks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

@@ -5,8 +5,6 @@ nearest-neighbor matches between an image and its warped copies, and the same on
 measured disparity.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -5,8 +5,6 @@ and matching differ: mutual nearest neighbors of all image pairs, verified and m
 default, as in SDGMNet's table; ``--ratio 0.8`` is the benchmark's own setting. Dense points need a COLMAP with CUDA.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import tempfile
@@ -27,7 +25,7 @@ from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_models import poses_of_model, read_database
 from patchprint.interop.colmap_sfm import reconstruct, summarize
 from patchprint.interop.colmap_sift import sift_reconstruction
-from patchprint.interop.images import list_images, read_gray
+from patchprint.interop.images import list_images
 from patchprint.matching import match
 from patchprint.metrics.geometry import camera_errors
 
@@ -126,7 +124,7 @@ class Eth(Benchmark):
 def _images(run: Run) -> tuple[Path, dict[str, np.ndarray]]:
     folder = run.folder / "images" if (run.folder / "images").is_dir() else run.folder
     paths = {name: folder / name for name in list_images(folder)}
-    images = dict(run.readable(paths, lambda name: read_gray(paths[name])))
+    images = dict(run.readable(paths))
     if len(images) < 3:
         raise UserError(f"{folder} holds {len(images)} images; a reconstruction needs at least 3")
     return folder, images

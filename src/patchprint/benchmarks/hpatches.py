@@ -13,8 +13,6 @@ released generator draws (hpatches/hpatches-benchmark at commit e0c993c, ``gen_v
 are, at most the released numbers.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -322,46 +320,40 @@ def read_tasks(folder: Path, split: Split, names: Sequence[str], sizes: Sequence
     """Tasks from released files, which must name only sequences and patches that are there."""
     return Tasks(
         **{
-            part: _read_rows(folder / f"{stem}_split-{split}.csv", columns.split(","), names, np.asarray(sizes))
+            part: _read_rows(folder / f"{stem}_split-{split}.csv", columns.split(","), names, sizes)
             for part, (stem, columns) in TASK_FILES.items()
         }
     )
 
 
-def _read_rows(path: Path, columns: list[str], names: Sequence[str], sizes: np.ndarray) -> np.ndarray:
+def _read_rows(path: Path, columns: list[str], names: Sequence[str], sizes: Sequence[int]) -> np.ndarray:
     """The lines of a task file (L, C), each checked against the sequences that are there and their numbers of patches."""
     if not path.is_file():
         raise UserError(f"{path} is missing; --tasks needs the task files of its split")
-    number = {name: index for index, name in enumerate(names)}
-    lines, rows = [], []
+    number, rows = {name: index for index, name in enumerate(names)}, []
     with parsing(path, "a task file of HPatches"), open(path, newline="", encoding="utf-8") as stream:
         reader = csv.reader(stream)
         header = [cell.strip() for cell in next(reader, [])]
         if header != columns:
             raise UserError(f"{path} starts with {','.join(header)!r}, expected {','.join(columns)!r}")
         for row in filter(None, reader):
+            line = f"line {reader.line_num} of {path}"
             try:
                 cells = zip(columns, row, strict=True)
-                rows.append([number[cell] if name.startswith("s") else int(cell) for name, cell in cells])
-            except (KeyError, ValueError) as error:
-                what = f"is damaged; expected {','.join(columns)}"
-                if isinstance(error, KeyError):
-                    what = f"names the sequence {error.args[0]!r}, which the data does not have"
-                raise UserError(f"line {reader.line_num} of {path} {what}") from None
-            lines.append(reader.line_num)
-        table = np.array(rows, dtype=np.int64).reshape(-1, len(columns))
-    for column, name in enumerate(columns):
-        if name.startswith("s"):
-            continue
-        most: Any = LAST_IMAGE
-        complaint = f"names an image that is none of 0 (the reference) to {LAST_IMAGE}"
-        if name.startswith("idx"):
-            most = sizes[table[:, columns.index(name.replace("idx", "s"))]] - 1
-            complaint = "names a patch that the data does not have; are these the tasks of this data?"
-        wrong = np.flatnonzero((table[:, column] < 0) | (table[:, column] > most))
-        if len(wrong):
-            raise UserError(f"line {lines[wrong[0]]} of {path}, {name} {table[wrong[0], column]}, {complaint}")
-    return table
+                values = {name: number[cell] if name.startswith("s") else int(cell) for name, cell in cells}
+            except KeyError as error:
+                raise UserError(f"{line} names the sequence {error}, which the data does not have") from None
+            except ValueError:
+                raise UserError(f"{line} is damaged; expected {','.join(columns)}") from None
+            for name, value in values.items():
+                if name.startswith("t") and not 0 <= value <= LAST_IMAGE:
+                    what = f"an image that is none of 0 (the reference) to {LAST_IMAGE}"
+                    raise UserError(f"{line}, {name} {value}, names {what}")
+                if name.startswith("idx") and not 0 <= value < sizes[values[name.replace("idx", "s")]]:
+                    what = "a patch that the data does not have; are these the tasks of this data?"
+                    raise UserError(f"{line}, {name} {value}, names {what}")
+            rows.append(list(values.values()))
+    return np.array(rows, dtype=np.int64).reshape(-1, len(columns))
 
 
 def _two_of(

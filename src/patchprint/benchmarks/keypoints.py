@@ -9,25 +9,21 @@ A folder of sequences gives their pairs, by kind, and copies of each first image
 Copies are turned about the center of the largest disc, or warped, or shown in other light, or both.
 """
 
-from __future__ import annotations
-
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from tqdm import tqdm
 
 from patchprint.benchmarks import rotation
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
-from patchprint.benchmarks._features import described
+from patchprint.benchmarks._features import described, select
 from patchprint.common.errors import UserError, require
 from patchprint.common.types import Features, Keypoints
 from patchprint.data.builders.crop_pairs import change_light
 from patchprint.data.builders.homographies import random_homography
 from patchprint.detectors import check_detector, detect
-from patchprint.interop.images import list_images, read_gray
+from patchprint.interop.images import list_images
 from patchprint.interop.sequences import find_sequences
 from patchprint.matching.matchers import match
 from patchprint.metrics.correspondence import within_pixels
@@ -83,11 +79,7 @@ class KeypointsBenchmark(Benchmark):
                 kinds.setdefault(pair.kind, []).append(score_pair(a, b, pair.homography, settings.px))
         return {
             "detectors": {
-                name: {
-                    kind: {score: float(np.mean([each[score] for each in entries])) for score in entries[0]}
-                    for kind, entries in kinds.items()
-                }
-                for name, kinds in found.items()
+                name: {kind: means(entries) for kind, entries in kinds.items()} for name, kinds in found.items()
             },
             "pairs": {kind: len(entries) for kind, entries in next(iter(found.values())).items()},
         }
@@ -106,10 +98,7 @@ def score_pair(a: Features, b: Features, homography: np.ndarray, px: float) -> d
         inside(project(way, each.keypoints.xy.double().numpy()) - MARGIN, shape)
         for each, way, shape in zip((a, b), ways, shapes, strict=True)
     ]
-    a, b = (
-        dataclasses.replace(each, keypoints=each.keypoints[here], descriptors=each.descriptors[torch.from_numpy(here)])
-        for each, here in zip((a, b), seen, strict=True)
-    )
+    a, b = (select(each, here) for each, here in zip((a, b), seen, strict=True))
     fewest = min(len(a), len(b))
     if fewest == 0:
         return {"repeatability": 0.0, "localization error px": px, "angles": 0.0, "matching score": 0.0, "right": 0.0}
@@ -127,6 +116,11 @@ def score_pair(a: Features, b: Features, homography: np.ndarray, px: float) -> d
         "matching score": right / fewest,
         "right": float(right),
     }
+
+
+def means(entries: list[dict[str, float]]) -> dict[str, float]:
+    """Return the mean of each score over pairs of images."""
+    return {name: float(np.mean([each[name] for each in entries])) for name in entries[0]}
 
 
 def _nearest_first(rows: np.ndarray, columns: np.ndarray, errors: np.ndarray) -> np.ndarray:
@@ -147,11 +141,11 @@ def _pairs(run: Run) -> Iterator[Pair]:
         sequences = find_sequences(run.folder)
     except UserError:
         paths = {name: run.folder / name for name in list_images(run.folder)}
-        for number, (name, image) in enumerate(run.readable(paths, lambda name: read_gray(paths[name]))):
+        for number, (name, image) in enumerate(run.readable(paths)):
             yield from _copies(name, image, run.seed + number)
         return
     for number, sequence in enumerate(sequences):
-        images = dict(run.readable(dict(sequence.paths), sequence.read))
+        images = dict(run.readable(sequence.paths))
         for other, homography in sequence.homographies.items():
             if 1 in images and other in images:
                 names = (f"{sequence.name}/1", f"{sequence.name}/{other}")
@@ -168,10 +162,9 @@ def _kind(name: str) -> str:
 def _copies(name: str, image: np.ndarray, seed: int) -> Iterator[Pair]:
     """Yield an image with its copies: turned, warped, in other light, and both."""
     cv2 = require("cv2", extra="images")
-    turning = rotation.Rotation("rotation")
-    disc = turning.prepared(image)
+    disc = rotation.central_disc(image)
     for degrees in (0, *TURNS):
-        copy, homography = turning.changed(disc, float(degrees))
+        copy, homography = rotation.turned(disc, degrees)
         copy = change_light(np.random.default_rng(seed), copy, 0.2)
         yield Pair(f"turned by {degrees}", (f"{name} disc", f"{name} turned by {degrees}"), (disc, copy), homography)
     generator = np.random.default_rng(seed)

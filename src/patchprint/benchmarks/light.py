@@ -7,21 +7,17 @@ the sorted list further. A keypoint is found again, and a match is right, within
 first image, and so many of its descriptors have their counterpart as nearest neighbor among all of the second.
 """
 
-from __future__ import annotations
-
-import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._features import described
-from patchprint.benchmarks.keypoints import SHI_TOMASI, check_names, find_features, score_pair
+from patchprint.benchmarks.keypoints import SHI_TOMASI, check_names, find_features, means, score_pair
 from patchprint.common.errors import UserError
-from patchprint.interop.images import list_images, read_gray
+from patchprint.interop.images import list_images
 from patchprint.matching.matchers import DEFAULT_MATCHER, create_matcher, match
 from patchprint.ops.distances import nearest
 
@@ -68,21 +64,13 @@ class Light(Benchmark):
                 points_a, points_b = match(a, b, matcher).points(a, b)
                 right = ((points_a - points_b).norm(dim=1) < settings.px).numpy()
                 scores = score_pair(a, b, np.eye(3), settings.px)
-                entries.append(
-                    {
-                        "repeatability": scores["repeatability"],
-                        "localization error px": scores["localization error px"],
-                        "right matches": float(right.sum()),
-                        "precision": float(right.mean()) if len(right) else 0.0,
-                    }
-                )
+                again_found = {score: scores[score] for score in ("repeatability", "localization error px")}
+                precision = float(right.mean()) if len(right) else 0.0
+                entries.append({**again_found, "right matches": float(right.sum()), "precision": precision})
         return {
             "rank 1": float(np.mean([value for values in ranked.values() for value in values])),
             "cameras": {camera: float(np.mean(values)) for camera, values in ranked.items()},
-            "detectors": {
-                name: {score: float(np.mean([each[score] for each in entries])) for score in entries[0]}
-                for name, entries in found.items()
-            },
+            "detectors": {name: means(entries) for name, entries in found.items()},
             "num_pairs": sum(map(len, ranked.values())),
         }
 
@@ -103,11 +91,6 @@ def _pairs(run: Run, count: int) -> Iterator[tuple[str, tuple[str, str], tuple[n
         for number in range(min(count, half)):
             start = number * half // min(count, half)
             chosen = (names[start], names[start + half])
-            paths = {name: camera / name for name in chosen}
-            read = dict(run.readable(paths, functools.partial(_read, camera)))
-            if len(read) == 2 and read[chosen[0]].shape == read[chosen[1]].shape:
-                yield camera.name, chosen, (read[chosen[0]], read[chosen[1]])
-
-
-def _read(camera: Path, name: str) -> np.ndarray:
-    return read_gray(camera / name)
+            images = [image for _, image in run.readable({name: camera / name for name in chosen})]
+            if len(images) == 2 and images[0].shape == images[1].shape:
+                yield camera.name, chosen, (images[0], images[1])

@@ -10,8 +10,6 @@ that falls as a cosine to zero, and features without their mean in units of thei
 rate means the same for every backbone.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

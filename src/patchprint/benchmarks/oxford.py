@@ -11,17 +11,13 @@ Keypoints that the other image does not show are matched as well and count as wr
 all, and ``detector_limited`` marks pairs where that is more than half: there the detector, not the descriptor, decides.
 """
 
-from __future__ import annotations
-
-import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import torch
 
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
-from patchprint.benchmarks._features import SequenceSettings, sequence_pairs
+from patchprint.benchmarks._features import SequenceSettings, select, sequence_pairs
 from patchprint.common.errors import UserError
 from patchprint.common.types import Features
 from patchprint.metrics.average_precision import Definition, average_precision, mean_average_precision, precision_recall
@@ -107,12 +103,7 @@ def _visible_in_both(a: Features, b: Features, homography: np.ndarray) -> tuple[
     shape_a, shape_b = a.image_size[::-1], b.image_size[::-1]
     in_a = wholly_inside(a.keypoints, shape_a) & wholly_inside(a.keypoints, shape_b, homography)
     in_b = wholly_inside(b.keypoints, shape_b) & wholly_inside(b.keypoints, shape_a, np.linalg.inv(homography))
-    return _only(a, in_a), _only(b, in_b)
-
-
-def _only(features: Features, chosen: np.ndarray) -> Features:
-    descriptors = features.descriptors[torch.from_numpy(chosen)]
-    return dataclasses.replace(features, keypoints=features.keypoints[chosen], descriptors=descriptors)
+    return select(a, in_a), select(b, in_b)
 
 
 def _match(a: Features, b: Features, how: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

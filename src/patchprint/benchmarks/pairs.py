@@ -6,8 +6,6 @@ counted, and a homography is estimated from all matches by RANSAC: its error is 
 the first image.
 """
 
-from __future__ import annotations
-
 import zlib
 from dataclasses import dataclass
 from typing import Any

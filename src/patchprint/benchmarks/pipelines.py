@@ -173,6 +173,8 @@ Truth = KnownHomography | KnownCameras
 class _Ours:
     """A model of patchprint at the keypoints of one of our detectors."""
 
+    read = staticmethod(read_gray)
+
     def __init__(self, model: Model, settings: Settings) -> None:
         self.model = model
         self._detect = DetectSettings(
@@ -187,9 +189,6 @@ class _Ours:
         ratio = settings.ratio or model.ratio or LOWE_RATIO
         tests_ratio = settings.matcher in matchers_with_ratio()
         self.matches = summary(settings.matcher) + (f", ratio {ratio:g}" if tests_ratio else "")
-
-    def read(self, path: Path) -> np.ndarray:
-        return read_gray(path)
 
     def extract(self, image: np.ndarray, max_keypoints: int) -> Features:
         return extract(image, self.model, settings=self._detect, max_keypoints=max_keypoints)
@@ -217,7 +216,7 @@ def _features_of(
     """Return the features of the images of a scene by name, with the time they took."""
     found = {}
     extractor = run.model.extractor if isinstance(run.model, Peer) else None
-    for name, image in run.readable(dict(scene.paths), lambda name: pipeline.read(scene.paths[name])):
+    for name, image in run.readable(scene.paths, pipeline.read):
         key = run.key(f"{scene.name}/{name}", of_model=extractor is None)
         if extractor is not None:
             key |= {"extractor": dataclasses.asdict(extractor)}

@@ -5,8 +5,6 @@ queries ask the gallery. Images are seen as their central square. Lengths play n
 kept, since the variance of their norms is what the spherical embedding constraint (SEC) is about.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple

@@ -3,8 +3,6 @@
 The papers do not define the query set, so here every patch is a query against all others (fact sheet, section 9).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -5,8 +5,6 @@ many pairs are drawn with a seed: a matching pair is two views of one point, a n
 Every distinct patch is described once.
 """
 
-from __future__ import annotations
-
 import base64
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,6 +1,4 @@
-"""Turned and shrunk images: the truth is exact, and orientation is what carries descriptors through a rotation."""
-
-from __future__ import annotations
+"""Turned images: the truth is exact, and orientation is what carries descriptors through a rotation."""
 
 from pathlib import Path
 
@@ -8,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from patchprint.benchmarks import BENCHMARKS
+from patchprint.benchmarks.rotation import turned
 from patchprint.ops.geometry import project
 from support.benchmark_data import scores_of
 from support.known_images import texture
@@ -28,14 +26,9 @@ def center_of(image: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("degrees", [0, 30, 90, 135])
 def test_blob_turns_with_the_homography(degrees: float) -> None:
     image = blob(121, 121, 75, 50)
-    warped, homography = BENCHMARKS["rotation"]().changed(image, degrees)
+    warped, homography = turned(image, degrees)
     flat = np.where(warped > 100, warped, 0)
     np.testing.assert_allclose(center_of(flat), project(homography, np.array([[75.0, 50.0]]))[0], atol=0.2)
-
-
-def test_blob_shrinks_with_the_homography() -> None:
-    smaller, homography = BENCHMARKS["scale"]().changed(blob(160, 200, 120, 70), 2.5)
-    np.testing.assert_allclose(center_of(smaller), project(homography, np.array([[120.0, 70.0]]))[0], atol=0.1)
 
 
 def test_curves(tmp_path: Path) -> None:
@@ -45,10 +38,6 @@ def test_curves(tmp_path: Path) -> None:
     assert scores["oriented"][0] == pytest.approx(1.0, abs=1e-3)
     assert scores["upright"][0] == pytest.approx(1.0, abs=1e-3)
     assert min(scores["oriented"]) > 0.5 > 0.2 > max(scores["upright"][1:])
-    scores = scores_of("scale", "rootsift", tmp_path / "p.png", steps=3, keypoints=300)
-    assert scores["factor"] == [1.0, 2.0, 4.0]
-    assert scores["oriented"][0] == pytest.approx(1.0, abs=1e-3)
-    assert scores["oriented"][1] > scores["oriented"][2]
 
 
 def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
@@ -56,8 +45,6 @@ def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
         scores_of("rotation", "sift", tmp_path)
     with pytest.raises(ValueError, match="--step 0"):
         scores_of("rotation", "sift", tmp_path, step=0)
-    with pytest.raises(ValueError, match="--steps 1"):
-        scores_of("scale", "sift", tmp_path, steps=1)
     cv2.imwrite(str(tmp_path / "s.png"), texture(40, 90))
     with pytest.raises(ValueError, match="at least 64 x 64"):
-        scores_of("scale", "sift", tmp_path / "s.png")
+        scores_of("rotation", "sift", tmp_path / "s.png")
