@@ -5,8 +5,6 @@ python examples/add_a_loss.py IMAGES
 CONTRIBUTING.md says how a loss becomes one of patchprint's own, with a recipe and all tests that every loss passes.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 python examples/match_two_images.py a.jpg b.jpg matches.png
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 python examples/sfm_from_folder.py IMAGES OUT
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

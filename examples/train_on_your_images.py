@@ -6,8 +6,6 @@ Images of one scene teach more than warped copies do: with a COLMAP model, use `
 the first step; without one, ``patchprint adapt``.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -7,8 +7,6 @@ vulnerability, or where one has a license that was not reviewed. pip-audit repor
 the number of checked packages is printed.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -6,8 +6,6 @@
 ``uv``; wheels in the folders (the CPU build of torch, which the index does not have) take the place of the index's files.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import subprocess

@@ -8,8 +8,6 @@
 Links are written as they work in the repository; here they are turned to where the files lie on the site.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import pkgutil

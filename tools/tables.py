@@ -6,8 +6,6 @@ A Markdown file holds ``<!-- begin NAME -->`` and ``<!-- end NAME -->``; the tex
     python -m tools.tables --check    exit code 1 where something is out of date
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

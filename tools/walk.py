@@ -10,8 +10,6 @@ called after the modules were imported; a file or package counts when one of its
 its functions on the stack at once. All runs in one thread, so that the stack is whole. Child processes are not traced.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

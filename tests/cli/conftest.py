@@ -1,7 +1,5 @@
 """A made sequence."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

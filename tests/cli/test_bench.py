@@ -1,7 +1,5 @@
 """``patchprint bench``: tables and JSON; wrong use is told before anything is timed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``patchprint calibrate``: a threshold for a model, and into its weight file."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

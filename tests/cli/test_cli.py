@@ -1,7 +1,5 @@
 """The frame of the command line: help, suggestions, exit codes, one sentence per error."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

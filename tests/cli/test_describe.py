@@ -1,7 +1,5 @@
 """``patchprint describe``: many photos, resuming, formats, several processes."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -56,19 +54,8 @@ def test_bad_photos_are_left_out_by_name(workers: str, tmp_path: Path, capsys: p
 @pytest.mark.parametrize("form", ["hloc", "colmap", "opencv-yml"])
 def test_formats_hold_the_same_features(form: str, described: Path, views: Path, tmp_path: Path) -> None:
     out = tmp_path / {"hloc": "f.h5", "colmap": "f.db", "opencv-yml": "yml"}[form]
-    command = [
-        "describe",
-        str(views),
-        "--out",
-        str(out),
-        "--model",
-        "rootsift",
-        "--max-keypoints",
-        "400",
-        "--format",
-        form,
-    ]
-    assert cli.main(command) == 0
+    command = ["describe", str(views), *f"--out {out} --format {form} --model rootsift --max-keypoints".split()]
+    assert cli.main([*command, "400"]) == 0
     assert [path.name for path in tmp_path.iterdir()] == [out.name]  # nothing half-written beside it
     expected = feature_files.FeatureFolder(described)
     if form == "hloc":
@@ -82,8 +69,8 @@ def test_formats_hold_the_same_features(form: str, described: Path, views: Path,
     for name, item in expected.items():
         assert torch.allclose(found[name].xy, item.keypoints.xy, atol=1e-3)
         assert torch.allclose(found[name].frames(), item.keypoints.frames(), atol=1e-2)
-    assert cli.main(command) == 2  # exists already
-    assert cli.main([*command[:-3], "300", "--format", form, "--force"]) == 0
+    assert cli.main([*command, "400"]) == 2  # exists already
+    assert cli.main([*command, "300", "--force"]) == 0
 
 
 def test_a_colmap_database_says_what_comes_next_and_that_fills_it(

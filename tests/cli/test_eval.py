@@ -1,7 +1,5 @@
 """The command: JSON out, files, cache, comparison, and one sentence with exit code 2 for what is wrong."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

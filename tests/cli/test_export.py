@@ -1,7 +1,5 @@
 """``patchprint export``: a file, its parity, and polite refusals."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What ``--help`` shows of every command: names for values, defaults that tell something, all choices, a text for each flag."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from collections.abc import Iterator, Mapping

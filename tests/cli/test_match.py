@@ -1,7 +1,5 @@
 """``patchprint match``: two photos, or many from their features."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -41,15 +39,7 @@ def test_pairs_by_rule(described: Path, tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_pairs_from_a_file(described: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "pairs.txt").write_text("# two\nview 0.png\tview 1.png\n\nview 0.png\tview 2.png\n")
-    command = [
-        "match",
-        str(described),
-        "--pairs",
-        str(tmp_path / "pairs.txt"),
-        "--out",
-        str(tmp_path / "m.npz"),
-        "--json",
-    ]
+    command = ["match", str(described), *f"--pairs {tmp_path}/pairs.txt --out {tmp_path}/m.npz --json".split()]
     assert cli.main(command) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["pairs"] == 2 and result["verdicts"] == {"same": 2, "unsure": 0}

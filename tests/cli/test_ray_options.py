@@ -1,7 +1,5 @@
 """--engine ray: where the work is done, and which device it asks for there."""
 
-from __future__ import annotations
-
 import pytest
 
 from patchprint.cli.ray_options import device_there, where_and_how

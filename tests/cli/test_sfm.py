@@ -1,7 +1,5 @@
 """``patchprint sfm``: from photos to a COLMAP model."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The scripts in examples/ run on rendered images, and examples/README.md names each of them."""
 
-from __future__ import annotations
-
 import runpy
 import shutil
 import sys
@@ -64,18 +62,8 @@ def test_sfm_from_folder(
 def test_train_on_your_images(
     textures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(
-        monkeypatch,
-        "train_on_your_images.py",
-        textures,
-        tmp_path / "work",
-        "--recipe",
-        "tfeat",
-        "--steps",
-        6,
-        "--batch",
-        32,
-    )
+    settings = ["--recipe", "tfeat", "--steps", "6", "--batch", "32"]
+    run(monkeypatch, "train_on_your_images.py", textures, tmp_path / "work", *settings)
     assert "held-out FPR95" in capsys.readouterr().out
     assert (tmp_path / "work" / "run" / "best.safetensors").is_file()
 

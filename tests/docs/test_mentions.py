@@ -1,7 +1,5 @@
 """What the documents speak of exists: commands with their flags, scripts, make targets, extras, linked files."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import subprocess

@@ -5,8 +5,6 @@ folder that holds what it speaks of: images, a scene, sequences, under the very 
 run here is marked in the page (``<!-- not run: REASON -->``) and read only; so are other programs (test_mentions.py).
 """
 
-from __future__ import annotations
-
 import contextlib
 import glob
 import re

@@ -1,7 +1,5 @@
 """Every promise names the tests that back it, and they exist; so do those that other evidence names."""
 
-from __future__ import annotations
-
 import ast
 import re
 

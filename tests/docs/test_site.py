@@ -1,7 +1,5 @@
 """The site: links are moved to where files lie on it, it builds without a warning, and its API pages hold every public name."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import subprocess

@@ -3,8 +3,6 @@
 ``python clients.py NAME`` runs one, with what is installed; exit code 77 says that something that it needs is not there.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re

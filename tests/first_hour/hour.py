@@ -5,8 +5,6 @@ photos with the wheel in a fresh virtual environment (play.py). Later steps, the
 ones made.
 """
 
-from __future__ import annotations
-
 import shlex
 import shutil
 from dataclasses import dataclass

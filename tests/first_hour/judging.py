@@ -1,7 +1,5 @@
 """What a command must have done; each function says what is wrong, "" where nothing is."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

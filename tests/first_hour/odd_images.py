@@ -3,8 +3,6 @@
 Each must be described, or refused in one sentence that names it; never a traceback.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import struct

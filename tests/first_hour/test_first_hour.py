@@ -4,8 +4,6 @@ A fresh virtual environment would take minutes; here each command runs in this p
 ``make first-hour`` (nightly), which plays all of it with the wheel and real photos.
 """
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Each must end with exit code 2 and one sentence on stderr, and leave the desk as
 ``patchprint``, then words of the sentence after ``->``; ``{a,b}`` is a line for each.
 """
 
-from __future__ import annotations
-
 _LINES = """
 # words that are not there
 mtach a.jpg b.jpg -> did you mean match?

@@ -1,14 +1,12 @@
 """The contenders of the contest of speed do the same work."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 import torch
 
 from patchprint.ops.sampling import ImagePyramids, cut_patches
-from patchprint.pipelines.bench import PATCH_SCALE, PATCH_SIDE, BenchImages, read_images
+from patchprint.pipelines.bench import PATCH_SCALE, PATCH_SIDE, BenchImages, BenchSettings, read_images
 from perf.speed.contest import Contest, _stages
 
 CPU = torch.device("cpu")
@@ -16,7 +14,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def data() -> BenchImages:
-    return read_images(None, count=2, megapixels=0.05, keypoints=40)
+    return read_images(BenchSettings(megapixels=0.05, max_keypoints=40))
 
 
 def test_all_who_cut_patches_cut_the_same(data: BenchImages) -> None:

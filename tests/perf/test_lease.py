@@ -1,7 +1,5 @@
 """The lease, on a CPU with toy data: packed here, run where few packages are, killed in the middle, unpacked here."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

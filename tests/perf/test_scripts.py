@@ -1,7 +1,5 @@
 """Every script in perf/ is in its README, imports, and answers --help with what it is for."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A model of three of four photos, as ``patchprint sfm`` leaves it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Judging by matching: which pairs are matched, better models have more verified matches, and the verdict."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

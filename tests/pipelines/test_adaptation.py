@@ -1,7 +1,5 @@
 """Tuning to one's own images: what is held out stays out, the numbers are there, and hopeless images are refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Training of the detector on images alone: it learns, resumes exactly, and its weights are a detector."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A photo is found in a model of other photos of the same place, and not in one of another place."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

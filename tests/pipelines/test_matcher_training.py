@@ -1,7 +1,5 @@
 """Training of the graph matcher: what is learned from, labels, a run that learns, and one that is resumed."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A folder that ``patchprint sfm`` made grows into another one, and stays as it is."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

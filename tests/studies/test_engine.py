@@ -1,7 +1,5 @@
 """A study from end to end on narrow networks: done once, resumed, failed in part, chosen in part, side by side."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Figures: every row is in them, missing ones do not break them, and the same numbers give the same file."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree
 
 from patchprint.studies import Bars, Figure, Gains, Study

@@ -1,7 +1,5 @@
 """Probes: distributions of known descriptors, and the weights of the loss."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

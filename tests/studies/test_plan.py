@@ -1,7 +1,5 @@
 """From a study and flags to runs: steps, settings, names, folders, sets."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Numbers of runs and rows: where they are found, and mean and spread over seeds."""
 
-from __future__ import annotations
-
 import pytest
 
 from patchprint.studies import Column

@@ -1,7 +1,5 @@
 """A declaration that contradicts itself is refused when it is read, not after hours of training."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

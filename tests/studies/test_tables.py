@@ -1,7 +1,5 @@
 """Tables of a study: spread over seeds, published values, gains, and plain words for what is missing."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """The lock has the versions of constraints.txt, each with checksums; nothing is pinned that is not needed, and all that is."""
 
-from __future__ import annotations
-
 import re
 from importlib import metadata
 

@@ -1,7 +1,5 @@
 """Tables in the documents and the numbers of ``patchprint models`` come from results/ and are up to date."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

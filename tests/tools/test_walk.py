@@ -1,7 +1,5 @@
 """How much of the package a command may run through; ``results/walk.json`` has the numbers of the commits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

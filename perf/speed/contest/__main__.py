@@ -61,7 +61,8 @@ def main() -> None:
     if given.data is not None and given.data.is_file():
         data = open_images(given.data)
     else:
-        data = bench.read_images(given.data, given.images, given.megapixels, given.max_keypoints)
+        names = ("data", "images", "megapixels", "max_keypoints", "rounds")
+        data = bench.read_images(bench.BenchSettings(**{name: getattr(given, name) for name in names}))
     if given.save_images:
         save_images(data, given.save_images)
         return
@@ -85,7 +86,6 @@ def contest(
 ) -> Result:
     """Time all contenders in the stages; see `patchprint.pipelines.bench.bench`."""
     started, place = time.monotonic(), choose_device(device)
-    bench.check_rounds(rounds)
     setup = Contest(data, place, models or weight_names(), engines or bench.engine_names(place))
     setup.ours(setup.engines), setup.others()  # missing files are found now, not after minutes
     scores = {}

@@ -6,9 +6,8 @@ A command may be named like a flag (``eval --compare``), and then stands anywher
 ``paired_flags = True`` has ``--no-NAME`` beside ``--NAME``.
 """
 
-from __future__ import annotations
-
 import contextlib
+import dataclasses
 import importlib
 import inspect
 import io
@@ -18,7 +17,7 @@ import re
 import select
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import patchprint
@@ -41,6 +40,24 @@ SUBCOMMANDS = {
     "report": "one HTML page from results or runs",
     "serve": "a local page and HTTP API for two images",
 }
+
+
+class Commands(Mapping[str, Callable[..., Any]]):
+    """Typed functions by name, made when they are asked for, since many need packages that others do without."""
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], Callable[..., Any]]) -> None:
+        self._names, self._make = tuple(names), make
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._make(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def emit(result: Any, as_json: bool, text: str) -> None:
@@ -121,34 +138,37 @@ def _dispatch(arguments: list[str]) -> int:
         command = command[_choose(rest[0], command, prog)]
         prog, rest = f"{prog} {rest[0]}", rest[1:]
     given = _parse(command, rest, prog)
-    return 0 if given is None else int(command(*given.args, **given.kwargs) or 0)
+    return 0 if given is None else int(command(**given) or 0)
 
 
-def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> inspect.BoundArguments | None:
-    """Read flags with tyro; return None if help was printed, and raise its messages as one sentence."""
+def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> dict[str, Any] | None:
+    """Read the arguments of a function with tyro; return None if help was printed, and raise its messages as one sentence."""
     import tyro
 
     from patchprint.cli import flags
 
     pairs = () if getattr(function, "paired_flags", False) else (tyro.conf.FlagCreatePairsOff,)
-    wants_help = bool({"-h", "--help"} & set(arguments))
-    signature = flags.readable(inspect.signature(function, eval_str=True), wants_help)
+    config, wants_help = (tyro.conf.OmitArgPrefixes, *pairs), bool({"-h", "--help"} & set(arguments))
+    fields = [
+        (each.name, each.annotation, dataclasses.field(default=_default_of(each)))
+        for each in inspect.signature(function, eval_str=True).parameters.values()
+    ]
+    kind = dataclasses.make_dataclass("Flags", fields, kw_only=True, namespace={"__doc__": function.__doc__})
     errors = io.StringIO()
-
-    def bind(*args: Any, **kwargs: Any) -> inspect.BoundArguments:
-        return signature.bind(*args, **kwargs)
-
-    bind.__doc__ = function.__doc__
-    bind.__signature__ = signature  # type: ignore[attr-defined]
-    bind.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
     try:
         with contextlib.redirect_stderr(errors):
-            config = (tyro.conf.OmitArgPrefixes, *pairs)
-            return tyro.cli(bind, args=arguments, prog=prog, config=config, registry=flags.readable_fields(wants_help))
+            given: Any = tyro.cli(
+                kind, args=arguments, prog=prog, config=config, registry=flags.readable_fields(wants_help)
+            )
+        return {name: getattr(given, name) for name, _, _ in fields}
     except SystemExit as stop:
         if stop.code == 0:
             return None
         raise UserError(_one_sentence(errors.getvalue(), prog)) from None
+
+
+def _default_of(parameter: inspect.Parameter) -> Any:
+    return dataclasses.MISSING if parameter.default is parameter.empty else parameter.default
 
 
 def _one_sentence(box: str, prog: str) -> str:
@@ -156,6 +176,7 @@ def _one_sentence(box: str, prog: str) -> str:
     lines = [re.sub(r"^[│╭╰╮╯─|+\-\s]*(?=[│|+╭╰\s])[│|+╭╰\s]+|[│╭╰╮╯─|+\s]+$", "", line) for line in box.splitlines()]
     lines = [line for line in lines[1:] if line.strip("-─ ") and not line.startswith(("For full helptext", prog))]
     text = " ".join(lines).partition(" Argument helptext:")[0].partition(" Got errors:")[0]
+    text = re.sub(r"Error parsing (?!--)\S+: ", "", text)  # of settings that are checked once constructed
     text = re.sub(r"invalid literal for int\(\) with base 10: (\S+)", r"\1 is not a whole number", text)
     text = re.sub(r"could not convert string to float: (\S+)", r"\1 is not a number", text)
     text = re.sub(r"no type matching \{None\}\|(\w+) could be instantiated from \['(.*?)'\]\.?", _not_a_number, text)

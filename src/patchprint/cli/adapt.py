@@ -1,7 +1,5 @@
 """``patchprint adapt``: tune a descriptor to a folder of images."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import tyro

@@ -1,7 +1,5 @@
 """``patchprint calibrate WEIGHTS``: choose the threshold of the ratio test for a model and write it into its weights."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 
@@ -18,7 +16,6 @@ from patchprint.matching import calibration
 
 def main(
     model: tyro.conf.Positional[str],
-    /,
     data: Path | None = None,
     views: int = calibration.VIEWS,
     keypoints: int = calibration.KEYPOINTS,

@@ -1,7 +1,5 @@
 """``patchprint data``: build stores of patches and images, look into them, download public sets."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from inspect import Parameter

@@ -1,7 +1,5 @@
 """``patchprint describe IMAGES --out OUT``: features of a folder of images, or an embedding of each whole image."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Literal
@@ -9,7 +7,7 @@ from typing import Literal
 import tyro
 
 from patchprint.cli import emit, say
-from patchprint.cli.ray_options import device_there, where_and_how
+from patchprint.cli.ray_options import ManyImages, device_there, where_and_how
 from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.progress import json_lines
@@ -23,18 +21,14 @@ from patchprint.storage.feature_folder import describe_folder
 
 def main(
     images: tyro.conf.Positional[str],
-    /,
     out: Path,
     describe: DescribeSettings,
+    work: ManyImages,
     format: Literal["npz", "hloc", "colmap", "opencv-yml"] = "npz",
     masks: Path | None = None,
     strict: bool = False,
     shards: bool = False,
     workers: int | None = None,
-    address: str | None = None,
-    progress: Path | None = None,
-    force: bool = False,
-    json: bool = False,
 ) -> int:
     """Detect and describe the keypoints of images; a model of whole images describes each image as one.
 
@@ -47,27 +41,22 @@ def main(
         strict: stop at the first image that cannot be read; by default it is named and left out
         shards: npz: many images in each file; for ten thousand images and more
         workers: number of worker processes (default: 1, with a GPU all cores)
-        address: with --engine ray: HOST:PORT of the cluster, or auto for the one on this machine; default: a Ray of its own on
-            this machine (ray:float32 says how it is computed there)
-        progress: file for JSON lines with the progress
-        force: replace what is there
-        json: print the result as JSON
     """
-    cluster, engine = where_and_how(describe.engine, address)
+    cluster, engine = where_and_how(describe.engine, work.address)
     place, there = path_or_url(images), device_there(describe.device, cluster)
     model = load_any(describe.model, there if cluster is None else "cpu", engine=engine)
     if isinstance(model, ImageModel):
         if cluster is not None:
             raise UserError("whole images are described in one process; leave --engine ray out")
-        return _describe_whole_images(place, out, model, format, describe.exif, strict, force, json)
+        return _describe_whole_images(place, out, model, format, describe.exif, strict, work)
     if isinstance(place, Path):
         files.refuse_overlap(out, place)
-    feature_formats.check_output(out, format, describe.exif, force)
+    feature_formats.check_output(out, format, describe.exif, work.force)
     if format == "colmap":
         colmap_output.refuse_url(place)
     # Single-file formats are made of the same per-image files, kept beside them until the file is complete.
     parts = out if format == "npz" else out.with_name(f".{out.name}.parts")
-    with json_lines(progress), files.exclusive_writer(parts):
+    with json_lines(work.progress), files.exclusive_writer(parts):
         features = describe_folder(
             place,
             parts,
@@ -75,14 +64,14 @@ def main(
             masks=masks,
             workers=workers,
             report=say,
-            force=force,
+            force=work.force,
             strict=strict,
             shards=shards,
             cluster=cluster,
         )
         keypoints = sum(map(len, features.values())) if format == "npz" else None
         if format != "npz":
-            feature_formats.write_features(features, out, format, force)
+            feature_formats.write_features(features, out, format, work.force)
             files.remove_folder(parts)
     result = {
         "out": str(out),
@@ -93,7 +82,7 @@ def main(
         "keypoints": keypoints,
     }
     name, left_out = result["model"]["name"], result["left_out"]
-    emit(result, json, f"{out}: {len(features)} images described with {name}, {left_out} left out")
+    emit(result, work.json, f"{out}: {len(features)} images described with {name}, {left_out} left out")
     if format == "colmap":
         say(
             f"{out} holds keypoints without descriptors, since COLMAP would take them for SIFT: its own matchers find nothing "
@@ -103,16 +92,16 @@ def main(
 
 
 def _describe_whole_images(
-    images: str | Path, out: Path, model: ImageModel, format: str, exif: bool, strict: bool, force: bool, json: bool
+    images: str | Path, out: Path, model: ImageModel, format: str, exif: bool, strict: bool, work: ManyImages
 ) -> int:
     if format != "npz" or out.suffix != image_model.SUFFIX:
         raise UserError(
             f"{model.info.name} describes whole images, which are written to one file: leave --format out, and give --out a "
             f"name that ends in {image_model.SUFFIX}"
         )
-    files.check_output_file(out, force)
+    files.check_output_file(out, work.force)
     found = image_model.embed_folder(images, model, exif=exif, report=say, strict=strict)
     image_model.save_embeddings(found, out)
     result = {"out": str(out), "model": asdict(found.model), "images": len(found.names), "dim": model.dim}
-    emit(result, json, f"{out}: {len(found.names)} whole images described with {model.info.name}")
+    emit(result, work.json, f"{out}: {len(found.names)} whole images described with {model.info.name}")
     return 0

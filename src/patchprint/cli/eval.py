@@ -1,8 +1,6 @@
 """``patchprint eval BENCH --model M --data D``: run a benchmark; ``patchprint eval --compare FILES``: results side by side."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +8,7 @@ from typing import Annotated, Any
 import tyro
 
 from patchprint.benchmarks import BENCHMARKS, Benchmark, PredictionCache, Run, measure
-from patchprint.cli import emit
+from patchprint.cli import Commands, emit
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
 from patchprint.common.files import cache_folder, check_output_file, write_json
@@ -153,26 +151,17 @@ def _target(common: Common, name: str, data: str, model: ModelBase) -> Path | No
     return common.out / name / (file.replace("/", "-").replace("\\", "-") + ".json")
 
 
-class _Commands(Mapping[str, Callable[..., None]]):
-    """Typed functions of the benchmarks, created when asked for, since benchmarks need optional packages."""
+def _make(name: str) -> Callable[..., None]:
+    if name == "--compare":
+        return side_by_side
+    benchmark = BENCHMARKS[name]()
 
-    def __getitem__(self, name: str) -> Callable[..., None]:
-        if name == "--compare":
-            return side_by_side
-        benchmark = BENCHMARKS[name]()
+    def command(common: Common, settings: Any) -> None:
+        run(benchmark, common, settings)
 
-        def command(common: Common, settings: Any) -> None:
-            run(benchmark, common, settings)
-
-        command.__doc__ = benchmark.summary
-        command.__annotations__ = {"common": Common, "settings": benchmark.settings, "return": None}
-        return command
-
-    def __iter__(self) -> Iterator[str]:
-        return iter((*BENCHMARKS, "--compare"))
-
-    def __len__(self) -> int:
-        return len(BENCHMARKS) + 1
+    command.__doc__ = benchmark.summary
+    command.__annotations__ = {"common": Common, "settings": benchmark.settings, "return": None}
+    return command
 
 
-COMMANDS = _Commands()
+COMMANDS = Commands((*BENCHMARKS, "--compare"), _make)

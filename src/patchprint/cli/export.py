@@ -1,7 +1,5 @@
 """``patchprint export``: a network as one ONNX file, compared with torch in onnxruntime and OpenCV."""
 
-from __future__ import annotations
-
 import json as json_module
 from dataclasses import asdict
 from pathlib import Path

@@ -4,14 +4,11 @@ Left alone, tyro shows ``--ratio {None}|FLOAT ... (default: None)``; here it is 
 without a default says what happens when it is not given.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import types
 import typing
 from collections.abc import Callable, Mapping
-from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,23 +26,15 @@ _VALUES: dict[str, Callable[[], str]] = {
     "matcher": lambda: f"{{{_names('matching.matchers', 'MATCHERS')}}}",
     "model": lambda: f"{{{WEIGHTS},{_names('features.model', 'BASELINES')}}}|FILE",
     "models": lambda: f"{{{WEIGHTS}}}|FILE",
+    "stages": lambda: f"{{{_names('pipelines.bench', 'STAGES')}}}",
 }
 # Settings whose flag has another name, the same in every command.
 _FLAG_OF = {"keypoints": "max-keypoints"}
 _OF_TYPE = {Path: "PATH", int: "N", float: "NUMBER"}
 
 
-def readable(signature: Signature, with_help: bool = True) -> Signature:
-    """Return a signature whose annotations tell tyro how to show the flags; values are named for the help alone."""
-    parameters = [
-        each.replace(annotation=_shown(each.name, each.annotation, each.default, with_help))
-        for each in signature.parameters.values()
-    ]
-    return signature.replace(parameters=parameters)
-
-
 def readable_fields(with_help: bool = True) -> ConstructorRegistry:
-    """Return a registry for ``tyro.cli(registry=...)`` that does the same for the fields of dataclasses."""
+    """Return a registry for ``tyro.cli(registry=...)`` that says how to show flags; values are named for the help alone."""
     registry, is_asked = ConstructorRegistry(), False
 
     @registry.struct_rule
@@ -101,7 +90,7 @@ def _shown(name: str, kind: Any, default: Any, with_help: bool) -> Any:
     several = typing.get_origin(plain) is tuple and not repeatable
     if several:
         called = f"{called} ..."
-    if positional and default is not Parameter.empty:
+    if positional and default not in (tyro.MISSING, tyro.MISSING_NONPROP):
         called = f"[{called}]"
     # A switch and an empty default need no words; of the others tyro shows the default.
     silent = not repeatable and (plain is bool or default in (None, (), "") or (several and positional))

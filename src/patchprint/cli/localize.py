@@ -1,7 +1,5 @@
 """``patchprint localize IMAGE MODEL``: the camera pose of an image in a model of ``patchprint sfm``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import tyro
@@ -13,7 +11,6 @@ from patchprint.pipelines.localization import NEIGHBORS, localize
 def main(
     image: tyro.conf.Positional[Path],
     model: tyro.conf.Positional[Path],
-    /,
     neighbors: int = NEIGHBORS,
     device: str = "auto",
     seed: int = 0,

@@ -1,7 +1,5 @@
 """``patchprint match A B``: two images to inliers; `match_many` is the other half, for a folder of features."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -45,7 +43,6 @@ def select(arguments: Sequence[str]) -> Callable[..., int]:
 def main(
     a: tyro.conf.Positional[Path],
     b: tyro.conf.Positional[Path],
-    /,
     describe: DescribeSettings,
     matching: MatchSettings,
     masks: Path | None = None,

@@ -1,7 +1,5 @@
 """``patchprint match FEATURES --out M``: the pairs of a folder or file of features."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -10,7 +8,7 @@ import tyro
 
 from patchprint.cli import emit
 from patchprint.cli.match import say_ratio, write_each
-from patchprint.cli.ray_options import device_there, where_and_how
+from patchprint.cli.ray_options import ManyImages, device_there, where_and_how
 from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.progress import json_lines
@@ -25,17 +23,13 @@ from patchprint.storage.match_formats import check_outputs, write_matches
 
 def main(
     features: tyro.conf.Positional[Path],
-    /,
     matching: MatchSettings,
+    work: ManyImages,
     pairs: str = "exhaustive",
     neighbors: int | None = None,
     out: tyro.conf.UseAppendAction[tuple[Path, ...]] = (),
     device: str = "auto",
     engine: str = AUTO,
-    address: str | None = None,
-    progress: Path | None = None,
-    force: bool = False,
-    json: bool = False,
 ) -> int:
     """Match the images of a folder or file of features.
 
@@ -48,12 +42,8 @@ def main(
             resumed where it stopped
         device: auto, cpu, cuda or mps
         engine: auto: this machine; ray: all cores or GPUs of a Ray cluster
-        address: HOST:PORT of the cluster, or auto for the one on this machine; default: a Ray of its own on this machine
-        progress: file for JSON lines with the progress
-        force: replace what is there
-        json: print the result as JSON
     """
-    cluster, computed = where_and_how(engine, address)
+    cluster, computed = where_and_how(engine, work.address)
     if computed != AUTO:
         raise UserError(f"--engine {engine} computes descriptors, and these exist already; leave it out, or give ray")
     if not out:
@@ -64,7 +54,7 @@ def main(
     folders, single = ([each for each in out if (each.suffix == "") == is_folder] for is_folder in (True, False))
     if len(folders) > 1:
         raise UserError(f"--out {folders[1]}: matches go to one folder, and {folders[0]} is given already")
-    check_outputs(single, force, stored)
+    check_outputs(single, work.force, stored)
     chosen = choose_pairs(stored, pairs, neighbors)
     geometry = None if matching.geometry == "none" else matching.geometry
     if all(each.suffix.lower() == ".db" for each in out):  # COLMAP verifies matches itself, with its own cameras
@@ -73,7 +63,7 @@ def main(
         say_ratio(matching, stored[chosen[0][0]])
     # Matches are kept in a folder, from which single files are written when it is complete.
     parts = folders[0] if folders else single[0].with_name(f".{single[0].name}.parts")
-    with json_lines(progress), files.exclusive_writer(parts):
+    with json_lines(work.progress), files.exclusive_writer(parts):
         matches = match_folder(
             stored,
             chosen,
@@ -81,7 +71,7 @@ def main(
             MatchRule(matching.matcher, matching.ratio, geometry),
             device=device_there(device, cluster),
             cluster=cluster,
-            force=force and bool(folders),
+            force=work.force and bool(folders),
             disposable=not folders,
         )
         counts = _counts(matches, geometry)
@@ -90,8 +80,8 @@ def main(
         same = (
             f"; {verdicts['same']} pairs show the same place, {verdicts['unsure']} cannot be told" if verdicts else ""
         )
-        emit(result, json, f"{len(matches)} pairs of {len(stored)} images, {counts['matches']} matches{same}")
-        write_each(single, lambda each: write_matches(stored, matches, each, force))
+        emit(result, work.json, f"{len(matches)} pairs of {len(stored)} images, {counts['matches']} matches{same}")
+        write_each(single, lambda each: write_matches(stored, matches, each, work.force))
         if not folders:
             files.remove_folder(parts)
     return 0

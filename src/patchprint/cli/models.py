@@ -1,7 +1,5 @@
 """``patchprint models``: list networks and shipped weights."""
 
-from __future__ import annotations
-
 import json as json_module
 import textwrap
 from collections import defaultdict

@@ -1,8 +1,10 @@
-"""Parse ``--engine ray[:ENGINE] --address HOST:PORT`` into a cluster and an engine."""
+"""Flags that describe, match and sfm share: how many images are worked on, here or on a Ray cluster."""
 
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchprint.common.devices import choose_device
@@ -13,6 +15,21 @@ if TYPE_CHECKING:
     from patchprint.interop.ray_cluster import Cluster
 
 RAY = "ray"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManyImages:
+    """How a command works on many images."""
+
+    # With --engine ray: HOST:PORT of the cluster, or auto for the one on this machine; default: a Ray of its own on this
+    # machine (ray:float32 says how it is computed there).
+    address: str | None = None
+    # File for JSON lines with the progress.
+    progress: Path | None = None
+    # Replace what is there.
+    force: bool = False
+    # Print the result as JSON.
+    json: bool = False
 
 
 def where_and_how(engine: str, address: str | None) -> tuple[Cluster | None, str]:

@@ -1,7 +1,5 @@
 """``patchprint report SOURCES... --out page.html``: one page that can be sent by mail."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """``patchprint serve``: a local page that matches two images, and its HTTP API."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from patchprint.networks.engines import AUTO

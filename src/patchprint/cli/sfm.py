@@ -1,14 +1,12 @@
 """``patchprint sfm IMAGES --out OUT``: images to a COLMAP model in one command."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
 import tyro
 
 from patchprint.cli import emit, say
-from patchprint.cli.ray_options import where_and_how
+from patchprint.cli.ray_options import ManyImages, where_and_how
 from patchprint.common.progress import json_lines
 from patchprint.pipelines.sfm_folder import MODEL
 from patchprint.pipelines.structure_from_motion import SfmSettings, sfm
@@ -17,15 +15,11 @@ from patchprint.report.scenes import models_table
 
 def main(
     images: tyro.conf.Positional[Path],
-    /,
     out: Path,
-    settings: SfmSettings = SfmSettings(),  # noqa: B008  (frozen)
+    settings: SfmSettings,
+    work: ManyImages,
     into: Path | None = None,
     masks: Path | None = None,
-    address: str | None = None,
-    progress: Path | None = None,
-    force: bool = False,
-    json: bool = False,
 ) -> int:
     """Reconstruct a COLMAP model from images, or add images to a model.
 
@@ -36,16 +30,12 @@ def main(
         into: output folder of an earlier run: its model with those of the images that are new to it goes to OUT. It stays as it
             is, its cameras keep their places, and images are described as it was made
         masks: folder of masks, NAME.png for the image NAME (a.jpg: a.jpg.png or a.png); no keypoints where a mask is black
-        address: for --engine ray, HOST:PORT of the cluster, or auto for the one on this machine; default: a Ray of its own
-        progress: file for JSON lines with the progress
-        force: start again, removing what is there
-        json: print the result as JSON
     """
-    cluster, engine = where_and_how(settings.describe.engine, address)
+    cluster, engine = where_and_how(settings.describe.engine, work.address)
     settings = replace(settings, describe=replace(settings.describe, engine=engine))
-    with json_lines(progress):
-        made = sfm(images, out, settings, into=into, masks=masks, cluster=cluster, force=force, report=say)
+    with json_lines(work.progress):
+        made = sfm(images, out, settings, into=into, masks=masks, cluster=cluster, force=work.force, report=say)
     models = models_table(made.summary["scores"])
-    emit(made.summary, json, models.to_text())
+    emit(made.summary, work.json, models.to_text())
     say(f"model: {out / MODEL / 'sparse'}   points: {out / 'points.ply'}   report: {out / 'report.html'}")
     return 0

@@ -1,14 +1,12 @@
 """``patchprint study NAME --data SET=PATH --out OUT``: a table or figure of a paper, with one command."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated
 
 import tyro
 
-from patchprint.cli import emit
+from patchprint.cli import Commands, emit
 from patchprint.studies import STUDIES, Options, run_study
 from patchprint.studies._plan import read_changes, read_sets
 
@@ -44,4 +42,4 @@ def _command(name: str) -> Callable[..., int]:
     return command
 
 
-COMMANDS = {name: _command(name) for name in STUDIES}
+COMMANDS = Commands(STUDIES, _command)

@@ -1,17 +1,15 @@
 """``patchprint train RECIPE --data STORE --out RUN``: one command for each recipe, a flag for each common setting of a run."""
 
-from __future__ import annotations
-
 import inspect
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import tyro
 
-from patchprint.cli import emit, flags, say
+from patchprint.cli import Commands, emit, flags, say
 from patchprint.common import distributed
 from patchprint.common.errors import UserError
 from patchprint.pipelines.training_run import REPORT, train
@@ -199,25 +197,12 @@ def _read_words(words: dict[str, Words]) -> dict[str, Any]:
 _OTHERS: dict[str, Callable[..., int | None]] = {"--resume": resume, "--list": list_recipes}
 
 
-class _Commands(Mapping[str, Callable[..., int | None]]):
-    """Typed functions by recipe; those of `TASKS` import what only they need."""
+def _make(name: str) -> Callable[..., int | None]:
+    if name in TASKS:
+        from patchprint.cli import train_tasks
 
-    def __getitem__(self, name: str) -> Callable[..., int | None]:
-        if name in TASKS:
-            from patchprint.cli import train_tasks
-
-            return train_tasks.COMMANDS[name]
-        if name in _OTHERS:
-            return _OTHERS[name]
-        if name not in RECIPES:  # of which it makes a sentence itself, that leaves the others out
-            raise KeyError(name)
-        return _command(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter((*RECIPES, *TASKS, *_OTHERS))
-
-    def __len__(self) -> int:
-        return len(RECIPES) + len(TASKS) + len(_OTHERS)
+        return train_tasks.COMMANDS[name]
+    return _OTHERS[name] if name in _OTHERS else _command(name)
 
 
-COMMANDS = _Commands()
+COMMANDS = Commands((*RECIPES, *TASKS, *_OTHERS), _make)

@@ -1,7 +1,5 @@
 """``patchprint train matcher`` and ``train detector``: what is trained beside descriptors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

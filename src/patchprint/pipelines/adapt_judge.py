@@ -3,8 +3,6 @@
 Each held-out image is matched with the images that share most points with it. All models describe the same keypoints.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

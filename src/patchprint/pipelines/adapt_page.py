@@ -1,7 +1,5 @@
 """The report of ``patchprint adapt``: what the tuned descriptor gained, how to use it, the scene, and the training run."""
 
-from __future__ import annotations
-
 import dataclasses
 import shlex
 from pathlib import Path

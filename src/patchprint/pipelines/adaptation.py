@@ -5,8 +5,6 @@ are matched with others afterwards (``adapt_judge``), beside the start model, SI
 only where they gained something; otherwise the start weights are.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import time
@@ -131,7 +129,6 @@ def adapt(
     begun = checkpoint.any_in(run / "checkpoints")
     outcome = train(config, learned, out=run, resume=begun, force=not begun)
     report("3/3  matching the images that were held out")
-    # One threshold of the ratio test for both: a looser one alone gives more matches.
     # One threshold of the ratio test for both: a looser one alone gives more matches.
     start_info = dataclasses.replace(start.info, ratio=_ratio(settings.model, store))
     tuned = weights.load_network(outcome.last)

@@ -4,8 +4,6 @@ Contenders take turns, so that a busy moment of the machine does not fall on one
 not what is good; ``patchprint eval`` measures accuracy.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 import time
@@ -67,33 +65,62 @@ class BenchImages:
         return {"path": self.source, "sizes": sizes, "keypoints": [len(found) for found in self.keypoints]}
 
 
-def read_images(folder: Path | None, count: int, megapixels: float, keypoints: int) -> BenchImages:
+@dataclass(frozen=True, kw_only=True)
+class BenchSettings:
+    """What is timed, and on what."""
+
+    # Folder of images; default: the stereo pair that scikit-image ships.
+    data: Path | None = None
+    # How many of the folder to use.
+    images: int = 2
+    # Size that the images are resized to.
+    megapixels: float = 1.0
+    # Of each image.
+    max_keypoints: int = 2000
+    # Which to time; default: all.
+    stages: tuple[str, ...] = ()
+    # Shipped weights or weight files; default: all that are shipped.
+    models: tuple[str, ...] = ()
+    # Default: all of this machine in the stage describe, auto and int8 in the others.
+    engines: tuple[str, ...] = ()
+    # Measurements of each contender.
+    rounds: int = ROUNDS
+    # cpu, cuda, mps or auto.
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name, value, fewest in (
+            ("images", self.images, 2),
+            ("max-keypoints", self.max_keypoints, 1),
+            ("rounds", self.rounds, 1),
+        ):
+            if value < fewest:
+                raise UserError(f"--{name} is {value}; give at least {fewest}")
+        if not 0.01 <= self.megapixels <= 200:
+            raise UserError(f"--megapixels is {self.megapixels:g}; give a number from 0.01 to 200")
+
+
+def read_images(settings: BenchSettings) -> BenchImages:
     """Read the first images of a folder, or the stereo pair of scikit-image, and resize them to one size.
 
     Results of images of any size can so be compared; a small image is enlarged.
 
     Raises:
-        UserError: a number is out of range, or the folder has too few images or no keypoints.
+        UserError: the folder has too few images or no keypoints.
     """
-    if count < 2:
-        raise UserError(f"--images is {count}; give at least 2")
-    if not 0.01 <= megapixels <= 200:
-        raise UserError(f"--megapixels is {megapixels:g}; give a number from 0.01 to 200")
-    if keypoints < 1:
-        raise UserError(f"--max-keypoints is {keypoints}; give at least 1")
-    if folder is None:
+    if settings.data is None:
         pair = bundled_images.stereo_pair()
         source, found = "scikit-image: motorcycle", [pair.left, pair.right]
     else:
-        names = list_images(folder)[:count]
+        names = list_images(settings.data)[: settings.images]
         if len(names) < 2:
-            raise UserError(f"{folder} holds one image; give a folder with at least two")
-        source, found = str(folder), [read_gray(folder / name) for name in names]
-    images = [_resized(image, megapixels) for image in found]
-    detected = [detect(image, "dog", max_keypoints=keypoints) for image in images]
+            raise UserError(f"{settings.data} holds one image; give a folder with at least two")
+        source, found = str(settings.data), [read_gray(settings.data / name) for name in names]
+    images = [_resized(image, settings.megapixels) for image in found]
+    detected = [detect(image, "dog", max_keypoints=settings.max_keypoints) for image in images]
     if not all(map(len, detected)):
         raise UserError(f"{source}: an image has no keypoints; give other images with --data")
-    return BenchImages(source, images, detected, keypoints)
+    return BenchImages(source, images, detected, settings.max_keypoints)
 
 
 def _resized(image: np.ndarray, megapixels: float) -> np.ndarray:
@@ -159,32 +186,17 @@ STAGES: Registry[Callable[[BenchImages, Mapping[str, Model], torch.device], Work
 )
 
 
-def bench(
-    data: BenchImages,
-    *,
-    stages: Sequence[str] = (),
-    models: Sequence[str] = (),
-    engines: Sequence[str] = (),
-    rounds: int = ROUNDS,
-    device: str = "auto",
-) -> Result:
-    """Time our models in the stages of ``STAGES``.
-
-    Args:
-        data: from `read_images`.
-        stages: names of stages; () takes all.
-        models: shipped weights or weight files; () takes all that are shipped.
-        engines: () takes all engines of the machine where patches are described, and elsewhere those that users get.
-        rounds: turns of each contender.
-        device: auto, cpu, cuda or mps.
-    """
-    started, place = time.monotonic(), choose_device(device)
-    check_rounds(rounds)
-    chosen_stages = {name: STAGES[name] for name in stages or STAGES}
-    names = tuple(engines) or engine_names(place)
+def bench(settings: BenchSettings) -> Result:
+    """Time our models in the stages of ``STAGES``."""
+    data = read_images(settings)
+    started, place, rounds = time.monotonic(), choose_device(settings.device), settings.rounds
+    chosen_stages = {name: STAGES[name] for name in settings.stages or STAGES}
+    names = settings.engines or engine_names(place)
     # Missing files and engines are found now, not after minutes.
     loaded = {
-        (model, engine): load(model, place, engine=engine) for model in models or weight_names() for engine in names
+        (model, engine): load(model, place, engine=engine)
+        for model in settings.models or weight_names()
+        for engine in names
     }
     facts = {contender_name(*key): facts_of(key[0], model) for key, model in loaded.items()}
     scores = {}
@@ -227,12 +239,6 @@ def record(
     common = {"device": device.type, "threads": torch.get_num_threads(), "keypoints": data.count, "rounds": rounds}
     found = common | settings | {"rule": rule}
     return provenance.record("speed", settings=found, scores=scores, data=data.facts(), started=started)
-
-
-def check_rounds(rounds: int) -> None:
-    """Raise `UserError` for a number of rounds below 1."""
-    if rounds < 1:
-        raise UserError(f"--rounds is {rounds}; give at least 1")
 
 
 def summarize(work: Work, seconds: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -3,8 +3,6 @@
 Writes ``runs/demo/report.html`` (one self-contained page), ``result.json``, images of matches and the trained weights.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 import time

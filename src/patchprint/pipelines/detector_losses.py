@@ -1,7 +1,5 @@
 """What the detector `learned` learns: the same peaks in two views of a place, exactly there, with the same direction."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import cast
 

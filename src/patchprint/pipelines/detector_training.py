@@ -1,7 +1,5 @@
 """Train the detector `learned` on images alone: crops and their turned, zoomed, tilted and re-lit copies."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

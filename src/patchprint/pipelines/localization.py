@@ -1,7 +1,5 @@
 """Camera pose of an image in a model that `patchprint.sfm` made."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The report of `patchprint.sfm`: how many images were registered, the scene, and what it cost."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Images to a sparse 3D model: describe, match, let COLMAP verify and map; every stage resumes where it stopped."""
 
-from __future__ import annotations
-
 import filecmp
 import time
 from collections.abc import Callable, Sequence

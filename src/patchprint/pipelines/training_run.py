@@ -1,7 +1,5 @@
 """Train a network as ``patchprint train`` does: the run, the threshold of its ratio test, and a page about it."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 A file in this folder without an underscore declares the studies of one paper: ``STUDIES``, a dict of `Study` by name.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 

@@ -1,7 +1,5 @@
 """Do the runs of a study, each once, and write one JSON file, one table, one drawing, and one page of all."""
 
-from __future__ import annotations
-
 import contextlib
 import fnmatch
 import gc

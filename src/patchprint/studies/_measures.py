@@ -1,7 +1,5 @@
 """What several studies measure: FPR95 on UBC's sets, tasks of HPatches, and probes of how descriptors are distributed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

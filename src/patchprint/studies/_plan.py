@@ -112,28 +112,17 @@ class Plan:
 
     Its files are named after its settings too: a run with other settings never meets the files of this one, and a run whose
     result exists is this very run.
-
-    Args:
-        name: name of the case and seed.
-        case: case of the study.
-        config: configuration of the training.
-        sets: sets that the run needs, by name.
-        measures: what is measured of its weights.
-        start: the run whose weights it starts from.
-        weights: which weights are measured, "best" or "last".
-        engine: how the network is computed while it is measured.
-        runs: folder of all runs.
     """
 
-    name: str
+    name: str  # of the case and seed
     case: Case
     config: TrainConfig
     sets: dict[str, DataSet]
     measures: dict[str, Measure]
-    start: Plan | None
-    weights: str
-    engine: str
-    runs: Path
+    start: Plan | None  # whose weights it starts from
+    weights: str  # that are measured: best or last
+    engine: str  # with which the network is measured
+    runs: Path  # folder of all runs
 
     @property
     def folder(self) -> Path:

@@ -37,14 +37,7 @@ def series_of(metrics: Sequence[dict[str, Any]]) -> dict[str, Series]:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run and its result, or why it failed ("" where it was not asked for).
-
-    Args:
-        name: name of the run.
-        seed: seed of the run.
-        result: what `_engine` wrote when the run was trained and measured.
-        error: one sentence.
-    """
+    """A run and the result that `_engine` wrote, or in a sentence why it failed ("" where it was not asked for)."""
 
     name: str
     seed: int
@@ -171,10 +164,7 @@ def summarize(values: Sequence[float]) -> Summary:
 def blocks(study: Study, rows: Sequence[Row], conditions: Sequence[str]) -> list[str | Table]:
     """Return the paragraphs and tables of a report: results, means, best rows, gains, notes, missing runs.
 
-    Args:
-        study: the study.
-        rows: all rows of the study.
-        conditions: how these runs were measured and how they differ from the declared study, a sentence each.
+    ``conditions`` say how the runs were measured and how they differ from the declared study, a sentence each.
     """
     found: list[str | Table] = []
     if rows:
@@ -196,12 +186,9 @@ def blocks(study: Study, rows: Sequence[Row], conditions: Sequence[str]) -> list
 
 
 def results_table(study: Study, rows: Sequence[Row], mean_over: str | None = None) -> Table:
-    """Return a line for each case with its labels, and of each column mean ± spread (published).
+    """Return a line for each case (of a transposed study: for each column), with mean ± spread (published).
 
-    Args:
-        study: the study; if it is transposed, the table has a line for each column.
-        rows: the cases.
-        mean_over: a label; cases that differ in it alone are one line, and columns without numbers are left out.
+    Cases that differ in the label ``mean_over`` alone are one line; columns without numbers are left out then.
     """
     headings = [heading for heading in study.headings if heading != mean_over]
     groups = grouped(rows, headings)

@@ -1,7 +1,5 @@
 """Declarations of studies: which runs to train, what to measure of each, what to show."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from typing import Any, Literal

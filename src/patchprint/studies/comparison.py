@@ -4,8 +4,6 @@ Nothing is chosen on what is tested: held-out points of the training set choose 
 test are never learned from. That test is the harder one: FPR95 on tracks of images is near its floor for all methods.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from patchprint.studies import Bars, Case, Column, Measure, Study

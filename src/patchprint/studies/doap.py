@@ -1,7 +1,5 @@
 """DOAP: its tables, batch size, bins, spatial transformer, label mining, and learning rates in short runs."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

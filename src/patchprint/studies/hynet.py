@@ -1,7 +1,5 @@
 """HyNet: Fig. 5a, its gradient analysis, and the tables of its author response."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
 from math import cos, pi, sin

@@ -1,7 +1,5 @@
 """L2-Net: Tables 1 and 2, Fig. 3, its progressive sampling, the threshold of its bits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """SDGMNet: Tables I to IV, Figs. 2, 6 and 7."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from patchprint.studies import Bars, Case, Column, Curves, HeatMap, Lines, Measure, Profiles, Study

@@ -1,7 +1,5 @@
 """Spherical embedding constraint (SEC): whole images, the tables of its author response, SimCLR, losses of patches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any

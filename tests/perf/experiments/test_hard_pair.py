@@ -1,7 +1,5 @@
 """Matches of the hard pair are judged by its true geometry."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 
