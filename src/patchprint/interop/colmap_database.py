@@ -1,7 +1,8 @@
-"""Writing COLMAP databases through pycolmap: cameras, images, keypoints and raw matches.
+"""Writing COLMAP databases through pycolmap: cameras, images, keypoints, descriptors and raw matches.
 
-Descriptors are never written: COLMAP stores 128 bytes per point and its matcher compares them as SIFT, so learned descriptors
-disguised as SIFT give no matches or wrong ones. We match ourselves and let COLMAP verify and map.
+COLMAP 4 stores the type of descriptors beside them. Those of ALIKED are rows of floats of any length, which its ONNX matchers
+compare by cosine (``ALIKED_BRUTEFORCE``) or by a given network (``ALIKED_LIGHTGLUE``); ours are written as this type, since
+there is none for others' vectors. The matchers for SIFT refuse them, and never compare bytes of floats.
 """
 
 from __future__ import annotations
@@ -67,12 +68,17 @@ class Cameras:
 
 
 def write_features(
-    database: str | Path, image_folder: str | Path, keypoints: Mapping[str, Keypoints], cameras: Cameras | None = None
+    database: str | Path,
+    image_folder: str | Path,
+    keypoints: Mapping[str, Keypoints],
+    cameras: Cameras | None = None,
+    descriptors: Mapping[str, np.ndarray] | None = None,
 ) -> dict[str, int]:
-    """Add images with their keypoints; images in the database keep their id and keypoints.
+    """Add images with their keypoints; images in the database keep their id, keypoints and descriptors.
 
     Args:
         keypoints: by image name, relative to ``image_folder`` with forward slashes.
+        descriptors: unit vectors of the keypoints, (N, D) float32, by the same names.
 
     Returns:
         Image ids by name.
@@ -100,6 +106,10 @@ def write_features(
                     for name in names:
                         if not store.exists_keypoints(ids[name]):
                             store.write_keypoints(ids[name], from_keypoints(keypoints[name]))
+                        if descriptors is not None and not store.exists_descriptors(ids[name]):
+                            kind = pycolmap.FeatureExtractorType.ALIKED_N16ROT
+                            rows = pycolmap.FeatureDescriptorsFloat(kind, descriptors[name])
+                            store.write_descriptors(ids[name], rows.to_bytes())
     return ids
 
 

@@ -8,10 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Generic, TypeVar
 
+import numpy as np
+import torch
+
 from patchprint.common import files
 from patchprint.common.errors import UserError
 from patchprint.common.types import Features, Matches
 from patchprint.interop import colmap_database
+from patchprint.interop.hloc import descriptor_vectors
 from patchprint.interop.images import is_url
 from patchprint.storage.feature_files import FeatureFolder
 
@@ -65,7 +69,7 @@ def write_database(
     matches: Mapping[tuple[str, str], Matches] | None = None,
     images: Path | None = None,
 ) -> None:
-    """Write a database with cameras, images and keypoints, and with ``matches`` also these, verified by COLMAP.
+    """Write a database with cameras, images and keypoints, and with ``matches`` these, verified by COLMAP, else descriptors.
 
     Args:
         images: folder that the names are relative to, where the features do not name it.
@@ -75,13 +79,22 @@ def write_database(
     # Written in a temporary folder, so that side files of SQLite never appear beside the final name.
     with files.temporary_folder(out) as workshop:
         database = workshop / "database.db"
-        colmap_database.write_features(database, folder, keypoints)
+        descriptors = View(features, _float_vectors) if matches is None else None
+        colmap_database.write_features(database, folder, keypoints, descriptors=descriptors)
         if matches is not None:
             indices = View(matches, lambda found: found.indices.cpu().numpy())
             colmap_database.write_matches(database, indices)
             colmap_database.verify(database)
         with files.atomic_file(out) as temporary:
             shutil.copyfile(database, temporary)
+
+
+def _float_vectors(item: Features) -> np.ndarray:
+    """Descriptors as unit vectors, float32 (N, D); packed bits as signs."""
+    vectors = descriptor_vectors(item).astype(np.float32)
+    if item.descriptors.dtype == torch.int8:
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1)
+    return vectors
 
 
 class View(Mapping[Key, Part], Generic[Key, Whole, Part]):
