@@ -16,7 +16,7 @@ import patchprint
 from support.checkout import ROOT
 
 FUNCTIONS = [name for name in patchprint._HOMES if inspect.isroutine(getattr(patchprint, name))]
-CLASSES = ["Feature2D", "LAFDescriptor"]
+CLASSES = ["Feature2D", "LAFDescriptor", "LAFDetector"]
 # To match two images is to use a model; none of this is needed for it.
 NOT_TO_USE = (
     "training", "losses", "metrics", "report", "benchmarks", "pipelines", "studies", "web", "data", "storage.describe_jobs",

@@ -51,9 +51,8 @@ if TYPE_CHECKING:
         extract_many as extract_many,
     )
     from patchprint.features.feature2d import Feature2D as Feature2D
-    from patchprint.features.hloc_extractor import register_with_hloc as register_with_hloc
     from patchprint.features.image_model import ImageModel as ImageModel, load_image_model as load_image_model
-    from patchprint.features.laf_descriptor import LAFDescriptor as LAFDescriptor
+    from patchprint.features.laf_descriptor import LAFDescriptor as LAFDescriptor, LAFDetector as LAFDetector
     from patchprint.features.model import (
         Model as Model,
         ModelLike as ModelLike,
@@ -64,6 +63,7 @@ if TYPE_CHECKING:
     from patchprint.interop.ray_cluster import Cluster as Cluster
     from patchprint.losses import DescriptorBatch as DescriptorBatch
     from patchprint.matching.calibration import RatioChoice as RatioChoice, calibrate as calibrate
+    from patchprint.matching.hloc_models import register_with_hloc as register_with_hloc
     from patchprint.matching.matchers import (
         Matcher as Matcher,
         MatchSettings as MatchSettings,
@@ -107,14 +107,14 @@ _NAMES = {
     "features.draw_matches": "draw",
     "features.extract": "DescribeSettings describe_keypoints extract extract_many",
     "features.feature2d": "Feature2D",
-    "features.hloc_extractor": "register_with_hloc",
     "features.image_model": "ImageModel load_image_model",
-    "features.laf_descriptor": "LAFDescriptor",
+    "features.laf_descriptor": "LAFDescriptor LAFDetector",
     "features.model": "Model ModelLike list_models load",
     "interop.images": "ImageLike",
     "interop.ray_cluster": "Cluster",
     "losses": "DescriptorBatch",
     "matching.calibration": "RatioChoice calibrate",
+    "matching.hloc_models": "register_with_hloc",
     "matching.matchers": "MatchSettings Matcher match match_and_verify",
     "matching.two_view_geometry": "verify",
     "networks": "ModelInfo PatchNetwork",

@@ -1,16 +1,19 @@
-"""The stand-in for kornia's descriptors."""
+"""The stand-ins for kornia's detectors and descriptors."""
 
 from __future__ import annotations
 
 import kornia.feature as KF
+import numpy as np
 import pytest
 import torch
 
-from patchprint.features import load
-from patchprint.features.laf_descriptor import LAFDescriptor
+from patchprint.detectors import detect
+from patchprint.features import describe_keypoints, load
+from patchprint.features.laf_descriptor import LAFDescriptor, LAFDetector
 from patchprint.interop.kornia import from_lafs
+from patchprint.matching import match
 from patchprint.networks import PatchNetwork
-from support.known_images import texture
+from support.known_images import texture, turned
 
 
 def test_kornia_local_feature_takes_our_network(network: PatchNetwork) -> None:
@@ -26,6 +29,32 @@ def test_kornia_local_feature_takes_our_network(network: PatchNetwork) -> None:
         2,
         0,
         network.dim,
+    )
+
+
+def test_kornia_matches_our_keypoints_by_our_descriptors(network: PatchNetwork) -> None:
+    image = texture()
+    other, matrix = turned(image, 20)
+    feature = KF.LocalFeature(LAFDetector(max_keypoints=150), LAFDescriptor(network))
+    batch = torch.from_numpy(np.stack([image, other]))[:, None].float() / 255
+    matcher = KF.LocalFeatureMatcher(feature, KF.DescriptorMatcher("smnn", 0.9))
+    found = matcher({"image0": batch[:1], "image1": batch[1:]})
+    a, b = (detect(pixels, max_keypoints=150) for pixels in (image, other))
+    expected = match(
+        *(describe_keypoints(*each, model=network) for each in ((image, a), (other, b))), "mutual+ratio", ratio=0.9
+    )
+    assert abs(len(found["keypoints0"]) - len(expected)) <= 0.1 * len(expected) and len(expected) > 30
+    moved = found["keypoints0"] @ torch.from_numpy(matrix[:, :2]).float().T + torch.from_numpy(matrix[:, 2]).float()
+    assert ((moved - found["keypoints1"]).norm(dim=1) < 2).float().mean() > 0.8
+
+    mask = torch.zeros(2, 1, *image.shape)
+    mask[0, :, :40, :40] = 1
+    lafs, responses, descriptors = feature(batch, mask)
+    assert lafs.shape == (2, 150, 2, 3) and responses.shape == (2, 150) and descriptors.shape == (2, 150, network.dim)
+    filled = KF.laf_is_filled(lafs)
+    assert 0 < filled[0].sum() < 150 and not filled[1].any() and (lafs[0, filled[0], :, 2] < 40.5).all()
+    assert torch.allclose(
+        from_lafs(lafs[0, filled[0]]).scale, detect(image, max_keypoints=150, mask=mask[0, 0].numpy()).scale
     )
 
 
