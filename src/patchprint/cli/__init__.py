@@ -8,6 +8,7 @@ A command may be named like a flag (``eval --compare``), and then stands anywher
 
 import contextlib
 import dataclasses
+import errno
 import importlib
 import inspect
 import io
@@ -62,7 +63,8 @@ class Commands(Mapping[str, Callable[..., Any]]):
 
 def emit(result: Any, as_json: bool, text: str) -> None:
     """Print the result of a command on stdout, as JSON or as ``text`` for people; all else goes to stderr."""
-    print(json.dumps(result, indent=2, ensure_ascii=False) if as_json else text)
+    takes_all = (sys.stdout.encoding or "utf-8").lower().replace("-", "").startswith("utf")
+    print(json.dumps(result, indent=2, ensure_ascii=not takes_all) if as_json else text)
 
 
 def say(message: str) -> None:
@@ -82,10 +84,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return code
         except UserError as error:
             return _fail(error, code=2)
-        except BrokenPipeError as error:
-            return 1 if _reader_is_gone() else _fail(error, code=1)
         except OSError as error:
-            return _fail(error, code=1)
+            return 1 if _reader_is_gone(error) else _fail(error, code=1)
         except KeyboardInterrupt:
             return _fail("stopped", code=130)
         except Exception:
@@ -95,20 +95,37 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _streams() -> Iterator[None]:
-    """Replace stdout and stderr, which Python leaves None where the caller closed them."""
+    """Replace stdout and stderr, which Python leaves None where the caller closed them.
+
+    A character that the encoding of stdout lacks (cp1252 on Windows) becomes an escape, as on stderr, and no error.
+    """
     with contextlib.ExitStack() as stack:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")
         if sys.stdout is None:
-            stack.enter_context(contextlib.redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
+            stack.enter_context(
+                contextlib.redirect_stdout(stack.enter_context(open(os.devnull, "w", encoding="utf-8")))
+            )
         if sys.stderr is None:
-            stack.enter_context(contextlib.redirect_stderr(stack.enter_context(open(os.devnull, "w"))))
+            stack.enter_context(
+                contextlib.redirect_stderr(stack.enter_context(open(os.devnull, "w", encoding="utf-8")))
+            )
         yield
 
 
-def _reader_is_gone() -> bool:
+def _reader_is_gone(error: OSError) -> bool:
     """Return whether nobody reads stdout anymore, as after ``| head``; discard the rest of the output then."""
-    look = select.poll()
-    look.register(sys.stdout.fileno(), 0)  # errors are always reported
-    if not look.poll(0):
+    if hasattr(select, "poll"):
+        if not isinstance(error, BrokenPipeError):
+            return False
+        look = select.poll()
+        look.register(sys.stdout.fileno(), 0)  # errors are always reported
+        if not look.poll(0):
+            return False
+    elif error.filename is not None or error.errno not in (
+        errno.EPIPE,
+        errno.EINVAL,
+    ):  # Windows: EINVAL for a closed pipe
         return False
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return True

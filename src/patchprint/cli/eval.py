@@ -1,5 +1,6 @@
 """``patchprint eval BENCH --model M --data D``: run a benchmark; ``patchprint eval --compare FILES``: results side by side."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,7 +149,7 @@ def _target(common: Common, name: str, data: str, model: ModelBase) -> Path | No
     scale = "" if common.patch_scale is None else f"{common.patch_scale:g}sigma"
     file = "-".join(part for part in (where, model.info.name, scale) if part)
     # The model's name stands in a file that others wrote; it must not lead out of the folder.
-    return common.out / name / (file.replace("/", "-").replace("\\", "-") + ".json")
+    return common.out / name / (re.sub(r"[/\\:]", "-", file) + ".json")
 
 
 def _make(name: str) -> Callable[..., None]:

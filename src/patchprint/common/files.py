@@ -284,7 +284,10 @@ def name_failed_path(path: Path) -> Iterator[None]:
 
 
 def flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+    """Write a file or a folder to the disk. Windows wants a file that is open for writing, and opens no folders."""
+    if os.name == "nt" and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -7,7 +7,6 @@ import datetime
 import hashlib
 import os
 import platform
-import resource
 import shlex
 import sys
 import time
@@ -20,6 +19,11 @@ import torch
 
 import patchprint
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
 _started = time.monotonic()
 
 
@@ -31,7 +35,7 @@ class RunRecord(TypedDict):
     machine: dict[str, Any]
     date: str
     seconds: float
-    peak_mib: float
+    peak_mib: NotRequired[float]  # not on Windows
     gpu_peak_mib: NotRequired[float]
     cache: NotRequired[dict[str, int]]
 
@@ -80,8 +84,10 @@ def run_info(started: float | None = None, command: str | None = None) -> RunRec
         "machine": machine(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "seconds": round(seconds, 3),
-        "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
+    if resource is not None:
+        unit = 2**20 if sys.platform == "darwin" else 2**10  # macOS counts bytes, others KiB
+        found["peak_mib"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         found["gpu_peak_mib"] = round(torch.cuda.max_memory_allocated() / 2**20, 1)
     return found
@@ -139,7 +145,7 @@ def _command() -> str:
 
 def _cpu_name() -> str:
     try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
+        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     except OSError:

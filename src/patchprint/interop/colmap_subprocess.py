@@ -6,10 +6,13 @@ Where one of its threads cannot write, as on a full disk, COLMAP aborts the proc
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +68,20 @@ def _main() -> None:
 
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: end with the parent
+    else:
+        threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     import pycolmap
 
     pycolmap.logging.minloglevel = 2
     task, arguments = json.load(sys.stdin)
     _TASKS[task](pycolmap, **arguments)
+
+
+def _end_with_parent(parent: int) -> None:
+    """End where the system sends no signal for it; on Windows a child keeps its parent's number, and lives on."""
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    os._exit(1)
 
 
 if __name__ == "__main__":

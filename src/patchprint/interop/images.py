@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator
@@ -25,6 +26,8 @@ from patchprint.common.safe_io import escapes_folder
 SUFFIXES = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".ppm", ".pgm", ".jp2"}
 LONGEST_NAME = 240  # bytes; file systems have 255, and what is named after an image has an ending more
 
+# Characters, devices and endings that the names of files cannot have there.
+_NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]|^(con|prn|aux|nul|com\d|lpt\d)(\.|$)|[. ]$', re.IGNORECASE)
 _CHANNELS = (1, 3, 4)
 # Deflate packs a byte into a 1032nd of one, and a byte of a PNG file may hold eight pixels.
 _MAX_PIXELS_PER_BYTE = 8 * 1032
@@ -260,6 +263,8 @@ def find_name_problem(name: str) -> str | None:
         return "a line break or bytes that are no UTF-8 in its name"
     if escapes_folder(name):
         return "a name that would be a path outside of it"
+    if os.name == "nt" and any(_NOT_ON_WINDOWS.search(part) for part in re.split(r"[/\\]", name)):
+        return "a name that Windows has no files of"
     if max(len(part.encode()) for part in name.split("/")) > LONGEST_NAME:
         return f"a name of more than {LONGEST_NAME} bytes"
     return None

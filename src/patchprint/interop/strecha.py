@@ -32,7 +32,7 @@ def read_intrinsics(path: Path) -> tuple[float, float, float, float] | None:
     if not path.is_file():
         return None
     with parsing(path, "a camera matrix; expected 3 lines of 3 numbers"):
-        matrix = np.array([line.split() for line in path.read_text().splitlines()], np.float64)
+        matrix = np.array([line.split() for line in path.read_text("utf-8").splitlines()], np.float64)
     if matrix.shape != (3, 3) or not np.isfinite(matrix).all():
         raise UserError(f"{path} is not a camera matrix; expected 3 lines of 3 numbers")
     return float(matrix[0, 0]), float(matrix[1, 1]), float(matrix[0, 2]), float(matrix[1, 2])

@@ -6,7 +6,7 @@ from typing import Any
 
 from patchprint.common.provenance import origin
 from patchprint.common.safe_io import read_json
-from patchprint.common.table import Table
+from patchprint.common.table import Table, format_number
 from patchprint.pipelines.sfm_folder import SUMMARY
 from patchprint.report.page import Code, Page, Part, Section, Text
 from patchprint.report.scenes import models_table, name_of, scene_section
@@ -21,9 +21,10 @@ def page(out: Path, model: Any) -> Page:
         names = ", ".join(result["data"]["left_out"])
         measured.append(Text(f"Left out, since they could not be read: {names}."))
     calls = result["calls"]
-    rows = [[call["date"], f"{call['seconds']:,.0f}", f"{call['peak_mib']:,.0f}"] for call in calls]
+    rows = [[call["date"], f"{call['seconds']:,.0f}", format_number(call.get("peak_mib"), ",.0f")] for call in calls]
     if len(calls) > 1:
-        rows.append(["all", f"{scores['seconds']:,.0f}", f"{max(call['peak_mib'] for call in calls):,.0f}"])
+        peak = max((call["peak_mib"] for call in calls if "peak_mib" in call), default=None)
+        rows.append(["all", f"{scores['seconds']:,.0f}", format_number(peak, ",.0f")])
     return Page(
         f"{name_of(Path(result['data']['path']))} in 3D",
         f"{scores['registered']} of {scores['photos']} images were registered, and share {scores['points']:,} points with a "
