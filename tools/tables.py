@@ -19,12 +19,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from patchprint.cli.models import MEASURED
 from patchprint.common.files import write_text
 from patchprint.common.table import Table
 from patchprint.features import list_models
 from patchprint.networks import ModelInfo, TrainingRecord, weights
 from patchprint.networks.network import multiply_adds
+from patchprint.networks.weights import MEASURED
 from perf.speed.contest import contest_table
 
 ROOT = Path(__file__).resolve().parent.parent

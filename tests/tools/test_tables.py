@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from patchprint.cli.models import MEASURED
+from patchprint.networks.weights import MEASURED
 from tools import tables
 
 RESULTS = tables.ROOT / "results"

@@ -16,6 +16,7 @@ from patchprint.common.files import check_output_file
 from patchprint.features.model import BASELINES
 from patchprint.interop.onnx import INPUT, OPSET, OUTPUT, RUNTIMES, export_onnx, run_onnx
 from patchprint.networks import PatchNetwork, create
+from patchprint.networks.hub_folder import write_folder
 from patchprint.networks.weights import load_network
 
 TOLERANCE = 1e-4
@@ -25,6 +26,7 @@ def main(
     model: tyro.conf.Positional[str],
     out: Path = Path("net.onnx"),
     untrained: bool = False,
+    hub: bool = False,
     force: bool = False,
     json: bool = False,
 ) -> int:
@@ -34,14 +36,17 @@ def main(
         model: name of shipped weights, a weight file, or with --untrained the name of a network.
         out: the file to write.
         untrained: export the network with random weights, to try a runtime out.
+        hub: write a folder for the Hugging Face Hub instead, with the weights and a model card.
         force: replace an existing file.
         json: print the result as JSON.
     """
+    if model in BASELINES:
+        raise UserError(f"{model} is no network, so there is nothing to export; patchprint models lists the networks")
+    if hub:
+        return _write_folder(model, out, force, json)
     if out.suffix.lower() != ".onnx":
         raise UserError(f"{out}: networks are written as .onnx; give --out a name with that suffix")
     check_output_file(out, force)
-    if model in BASELINES:
-        raise UserError(f"{model} is no network, so there is nothing to export; patchprint models lists the networks")
     network = create(model).eval() if untrained else load_network(model)
     info = asdict(network.info)
     metadata = {key: value if isinstance(value, str) else json_module.dumps(value) for key, value in info.items()}
@@ -74,6 +79,19 @@ def main(
     lines += [f"largest difference from torch in {name}: {error:.1e}" for name, error in parity.items()]
     emit(result, json, "\n".join(lines))
     return 0 if all(error < TOLERANCE for error in parity.values()) else 1
+
+
+def _write_folder(model: str, out: Path, force: bool, json: bool) -> int:
+    if out.suffix == ".onnx":
+        raise UserError("--hub writes a folder; give --out the name of one")
+    info = write_folder(model, out, force)
+    result = {"model": info.name, "sha256": info.sha256, "license": info.license, "folder": str(out)}
+    emit(
+        result,
+        json,
+        f"{out}: {info.name}, {info.license or 'without a license'}; upload it with huggingface-cli upload NAME {out}",
+    )
+    return 0
 
 
 def measure_parity(network: PatchNetwork, path: Path) -> dict[str, float]:

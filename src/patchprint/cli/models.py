@@ -12,8 +12,6 @@ from patchprint.common.table import Table
 from patchprint.features import list_models
 from patchprint.networks import NETWORKS, ModelInfo, create, weights
 
-# Scores and speed of the shipped weights; ``python -m tools.tables`` makes it from the results in the repository.
-MEASURED = weights.WEIGHTS_FOLDER / "measured.json"
 _COLUMNS = 100
 
 
@@ -31,7 +29,7 @@ def main(json: bool = False) -> None:
         "weights": [asdict(info) for info in trained],
         "baselines": [asdict(info) for info in baselines],
         "networks": networks,
-        "measured": json_module.loads(MEASURED.read_text(encoding="utf-8")),
+        "measured": json_module.loads(weights.MEASURED.read_text(encoding="utf-8")),
     }
     parts = [_models_table(models, answer["measured"]), _notes(trained, answer["measured"]), _networks_table(networks)]
     emit(answer, json, "\n\n".join(parts))

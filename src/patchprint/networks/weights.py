@@ -23,6 +23,8 @@ from patchprint.common.files import atomic_file
 from patchprint.networks.network import NETWORKS, ModelInfo, PatchNetwork, TrainingRecord, create_like
 
 WEIGHTS_FOLDER = Path(__file__).resolve().parent / "pretrained"
+# Scores and speed of the shipped weights; ``python -m tools.tables`` makes it from the results in the repository.
+MEASURED = WEIGHTS_FOLDER / "measured.json"
 _FORMAT = "patchprint"
 _WHAT = "a safetensors file"
 _SUFFIXES = (".safetensors", ".pth", ".pt", ".params")
@@ -38,7 +40,7 @@ def load_network(
         device: device of the network.
         also_known: further names to suggest for an unknown one.
     """
-    path = _find(name_or_file, also_known)
+    path = find_file(name_or_file, also_known)
     with open(path, "rb") as stream:
         has_header = stream.read(9)[8:] == b"{"  # of safetensors: eight bytes of length, then a JSON object
     if path.suffix == ".safetensors" or has_header:
@@ -147,7 +149,8 @@ def read_safetensors(
         return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
-def _find(name_or_file: str | Path, also_known: Iterable[str]) -> Path:
+def find_file(name_or_file: str | Path, also_known: Iterable[str] = ()) -> Path:
+    """Return the file of shipped or published weights, or the file itself; raises UserError where there is none."""
     shipped = {path.stem: path for path in WEIGHTS_FOLDER.glob("*.safetensors")}
     if isinstance(name_or_file, str) and name_or_file in shipped:
         return shipped[name_or_file]
