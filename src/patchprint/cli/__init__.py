@@ -3,10 +3,12 @@
 Exit codes: 0 done, 1 failed, 2 wrong use. A subcommand is a module of this package with a typed function ``main``, with
 ``select(arguments)``, which returns the function, or with ``COMMANDS``, functions by name (nested for ``data build colmap``).
 A command may be named like a flag (``eval --compare``), and then stands anywhere among the flags. A function with
-``paired_flags = True`` has ``--no-NAME`` beside ``--NAME``.
+``paired_flags = True`` has ``--no-NAME`` beside ``--NAME``. All have ``--json``, which `emit` obeys, but those with
+``has_result = False``.
 """
 
 import contextlib
+import contextvars
 import dataclasses
 import errno
 import importlib
@@ -19,7 +21,7 @@ import select
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import patchprint
 from patchprint.common.errors import UserError, require, suggest
@@ -61,10 +63,13 @@ class Commands(Mapping[str, Callable[..., Any]]):
         return len(self._names)
 
 
-def emit(result: Any, as_json: bool, text: str) -> None:
-    """Print the result of a command on stdout, as JSON or as ``text`` for people; all else goes to stderr."""
+_as_json = contextvars.ContextVar("as_json", default=False)
+
+
+def emit(result: Any, text: str) -> None:
+    """Print the result of a command on stdout, with ``--json`` as JSON, else as ``text``; all else goes to stderr."""
     takes_all = (sys.stdout.encoding or "utf-8").lower().replace("-", "").startswith("utf")
-    print(json.dumps(result, indent=2, ensure_ascii=not takes_all) if as_json else text)
+    print(json.dumps(result, indent=2, ensure_ascii=not takes_all) if _as_json.get() else text)
 
 
 def say(message: str) -> None:
@@ -155,7 +160,10 @@ def _dispatch(arguments: list[str]) -> int:
         command = command[_choose(rest[0], command, prog)]
         prog, rest = f"{prog} {rest[0]}", rest[1:]
     given = _parse(command, rest, prog)
-    return 0 if given is None else int(command(**given) or 0)
+    if given is None:
+        return 0
+    _as_json.set(given.pop("json", False))
+    return int(command(**given) or 0)
 
 
 def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> dict[str, Any] | None:
@@ -170,6 +178,9 @@ def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> dic
         (each.name, each.annotation, dataclasses.field(default=_default_of(each)))
         for each in inspect.signature(function, eval_str=True).parameters.values()
     ]
+    if getattr(function, "has_result", True):
+        switch = Annotated[tyro.conf.FlagCreatePairsOff[bool], tyro.conf.arg(help="Print the result as JSON.")]
+        fields.append(("json", switch, dataclasses.field(default=False)))
     kind = dataclasses.make_dataclass("Flags", fields, kw_only=True, namespace={"__doc__": function.__doc__})
     errors = io.StringIO()
     try:
@@ -177,7 +188,7 @@ def _parse(function: Callable[..., Any], arguments: list[str], prog: str) -> dic
             given: Any = tyro.cli(
                 kind, args=arguments, prog=prog, config=config, registry=flags.readable_fields(wants_help)
             )
-        return {name: getattr(given, name) for name, _, _ in fields}
+        return {name: getattr(given, name) for name, *_ in fields}
     except SystemExit as stop:
         if stop.code == 0:
             return None

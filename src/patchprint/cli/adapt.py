@@ -19,7 +19,6 @@ def main(
     out: Path,
     work: Path | None = None,
     force: bool = False,
-    json: bool = False,
 ) -> None:
     """Tune a descriptor to your images; the tuned weights are written if they gain on held-out images.
 
@@ -28,7 +27,6 @@ def main(
         out: weights to write (.safetensors); a report (.html) and the numbers (.json) go beside them.
         work: folder for reconstruction and training; a run that was stopped goes on from there. Default: OUT.work
         force: replace OUT if it exists.
-        json: print the result as JSON.
     """
     work = work or out.with_suffix(".work")
     result = adapt(images, out=out, work=work, settings=settings, force=force, report=say)
@@ -36,5 +34,5 @@ def main(
     write(page(result, out, work), out.with_suffix(".html"))
     rows = [(name, f"{score['inliers']:.1f}") for name, score in result.scores.items()]
     text = f"{Table(['', 'verified matches a pair'], rows).to_text()}\n\n{VERDICTS[result.model['verdict']]}"
-    emit(result.to_json(), json, text)
+    emit(result.to_json(), text)
     say(f"weights: {out}   report: {out.with_suffix('.html')}")

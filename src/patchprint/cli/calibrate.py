@@ -23,7 +23,6 @@ def main(
     write: bool = False,
     strict: bool = False,
     device: str = "auto",
-    json: bool = False,
 ) -> int:
     """Choose the ratio-test threshold that best separates right from wrong matches.
 
@@ -36,7 +35,6 @@ def main(
         write: store the threshold in the weight file; weights and checksum do not change
         strict: stop at the first image that cannot be read; by default it is named and left out
         device: auto, cpu, cuda or mps
-        json: print the result as JSON
     """
     if write:
         calibration.refuse_ratio(model)
@@ -57,7 +55,7 @@ def main(
     kept = (
         f"keeps {100 * choice.right_kept:.1f} % of the right and {100 * choice.wrong_kept:.1f} % of the wrong matches"
     )
-    emit(result.to_json(), json, f"{used.info.name}: ratio {choice.ratio:.2f} {kept}")
+    emit(result.to_json(), f"{used.info.name}: ratio {choice.ratio:.2f} {kept}")
     return 0
 
 

@@ -2,9 +2,8 @@
 
 import inspect
 from collections.abc import Callable
-from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import tyro
 
@@ -15,28 +14,23 @@ from patchprint.data.builders import BUILDERS, builder
 
 
 def _build_command(kind: str) -> Callable[..., None]:
-    """Return a typed function for tyro: the parameters of a builder, and --json."""
+    """Return a typed function for tyro: the parameters of a builder."""
     build = builder(kind)
 
-    def command(src: Path, out: Path, *, force: bool, json: bool, **options: Any) -> None:
+    def command(src: Path, out: Path, *, force: bool, **options: Any) -> None:
         for read in filter(None, (src, *map(options.get, ("images", "sparse", "database")))):
             files.refuse_overlap(out, read)
         files.check_output_folder(out, manifest.MADE_BY, force)
         build(src, out, force=force, **options)
         facts = describe(out)
-        emit(facts, json, as_text(facts))
+        emit(facts, as_text(facts))
 
-    folders = {
-        name: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar=name.upper())] for name in ("src", "out")
-    }
+    signature = inspect.signature(build, eval_str=True)
     parameters = [
-        parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=folders.get(name, parameter.annotation))
-        for name, parameter in inspect.signature(build, eval_str=True).parameters.items()
+        each.replace(annotation=tyro.conf.Positional[Path]) if each.name in ("src", "out") else each
+        for each in signature.parameters.values()
     ]
-    as_json = Annotated[bool, tyro.conf.arg(help="print the facts of the new store as JSON")]
-    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [*parameters, Parameter("json", Parameter.KEYWORD_ONLY, default=False, annotation=as_json)]
-    )
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     command.__doc__ = build.__doc__
     return command
 
@@ -47,7 +41,6 @@ def info(
     rows: int = 100,
     verify: bool = False,
     seed: int = 0,
-    json: bool = False,
 ) -> None:
     """Print what a store holds: images, points, views, views per point, megabytes; or images and classes.
 
@@ -57,7 +50,6 @@ def info(
         rows: points on the contact sheet.
         verify: read all files and compare their checksums.
         seed: which points the contact sheet shows.
-        json: print JSON.
     """
     facts = describe(store)
     if verify:
@@ -70,29 +62,27 @@ def info(
         with files.atomic_file(preview) as temporary:
             temporary.write_bytes(encode_image(sheet))
         say(f"wrote {preview}: {rows} points or classes, one per row in each column")
-    emit(facts, json, as_text(facts))
+    emit(facts, as_text(facts))
 
 
 def download(
     name: tyro.conf.Positional[str] = "",
     data_dir: Path | None = None,
-    json: bool = False,
 ) -> None:
     """Fetch a public set into the cache, or find a copy of it; without a name, list the sets with their licenses.
 
     Args:
         name: of the set.
         data_dir: folder of a copy that you have already; nothing is downloaded then.
-        json: print JSON.
     """
     from patchprint.data.builders import downloads
 
     if not name:
         listing = [downloads.describe(each) for each in downloads.SETS]
-        emit(listing, json, "\n".join(f"{each['name']}: {each['what']}; {each['license']}" for each in listing))
+        emit(listing, "\n".join(f"{each['name']}: {each['what']}; {each['license']}" for each in listing))
         return
     folder = downloads.locate(name, data_dir)
-    emit({"name": name, "folder": str(folder)}, json, str(folder))
+    emit({"name": name, "folder": str(folder)}, str(folder))
 
 
 def describe(folder: Path) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def main(
         "keypoints": keypoints,
     }
     name, left_out = result["model"]["name"], result["left_out"]
-    emit(result, work.json, f"{out}: {len(features)} images described with {name}, {left_out} left out")
+    emit(result, f"{out}: {len(features)} images described with {name}, {left_out} left out")
     if format == "colmap":
         say(
             f"{out} holds keypoints without descriptors, since COLMAP would take them for SIFT: its own matchers find nothing "
@@ -103,5 +103,5 @@ def _describe_whole_images(
     found = image_model.embed_folder(images, model, exif=exif, report=say, strict=strict)
     image_model.save_embeddings(found, out)
     result = {"out": str(out), "model": asdict(found.model), "images": len(found.names), "dim": model.dim}
-    emit(result, work.json, f"{out}: {len(found.names)} whole images described with {model.info.name}")
+    emit(result, f"{out}: {len(found.names)} whole images described with {model.info.name}")
     return 0

@@ -33,8 +33,6 @@ class Common:
     out: Path | None = None
     # Replace result files that exist.
     force: bool = False
-    # Print the results as JSON.
-    json: bool = False
     # Seed of everything that is drawn.
     seed: int = 0
     # Side of the patch in units of the keypoint's sigma; the model's own if not given.
@@ -72,22 +70,21 @@ def run(benchmark: Benchmark, common: Common, settings: Any) -> None:
             results.append(result)
     engines = ", ".join(dict.fromkeys(str(result["model"]["engine"]) for result in results))
     text = "\n\n".join([*map(text_of, compare(results)), f"engine: {engines}"])
-    emit(results[0] if len(results) == 1 else results, common.json, text)
+    emit(results[0] if len(results) == 1 else results, text)
 
 
-def side_by_side(files: Annotated[tuple[Path, ...], tyro.conf.Positional], json: bool = False) -> None:
+def side_by_side(files: Annotated[tuple[Path, ...], tyro.conf.Positional]) -> None:
     """Print results side by side, with published numbers where the protocol is the same.
 
     Args:
         files: result files that patchprint eval wrote.
-        json: print the tables as JSON.
     """
     tables = compare(read_results(files))
     values = [
         {"title": title_of(t), "columns": t.columns, "rows": [{"model": m, "values": v} for m, v in t.rows]}
         for t in tables
     ]
-    emit(values, json, "\n\n".join(map(text_of, tables)))
+    emit(values, "\n\n".join(map(text_of, tables)))
 
 
 def title_of(comparison: Comparison) -> str:

@@ -1,6 +1,6 @@
 """``patchprint export``: a network as one ONNX file, compared with torch in onnxruntime and OpenCV."""
 
-import json as json_module
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ def main(
     untrained: bool = False,
     hub: bool = False,
     force: bool = False,
-    json: bool = False,
 ) -> int:
     """Write MODEL as ONNX and print the largest difference between torch and each runtime.
 
@@ -38,7 +37,6 @@ def main(
         untrained: export the network with random weights, to try a runtime out.
         hub: write a folder for the Hugging Face Hub instead, with the weights and a model card.
         force: replace an existing file.
-        json: print the result as JSON.
     """
     if model in BASELINES:
         raise UserError(f"{model} is no network, so there is nothing to export; patchprint models lists the networks")
@@ -49,7 +47,7 @@ def main(
     check_output_file(out, force)
     network = create(model).eval() if untrained else load_network(model)
     info = asdict(network.info)
-    metadata = {key: value if isinstance(value, str) else json_module.dumps(value) for key, value in info.items()}
+    metadata = {key: value if isinstance(value, str) else json.dumps(value) for key, value in info.items()}
     export_onnx(network, network.input_size, out, metadata, network.channels)
     parity = measure_parity(network, out)
     result: dict[str, Any] = {
@@ -77,7 +75,7 @@ def main(
     if network.channels == 1:
         lines.append(f"patches are {network.info.patch_scale:g} times as wide as the scale (sigma) of their keypoint")
     lines += [f"largest difference from torch in {name}: {error:.1e}" for name, error in parity.items()]
-    emit(result, json, "\n".join(lines))
+    emit(result, "\n".join(lines))
     return 0 if all(error < TOLERANCE for error in parity.values()) else 1
 
 

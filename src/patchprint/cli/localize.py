@@ -14,7 +14,6 @@ def main(
     neighbors: int = NEIGHBORS,
     device: str = "auto",
     seed: int = 0,
-    json: bool = False,
 ) -> int:
     """Estimate the camera pose of an image in a model of patchprint sfm. Nothing is written.
 
@@ -24,7 +23,6 @@ def main(
         neighbors: number of most similar images of the model to match it with
         device: auto, cpu, cuda or mps
         seed: seed of everything random
-        json: print the pose as JSON: center and rotation (world to camera), COLMAP's quaternion and translation, the camera
     """
     found = localize(image, model, neighbors=neighbors, device=device, seed=seed)
     result = found.to_json()
@@ -33,5 +31,5 @@ def main(
         f"{image}: camera at ({center}), quaternion w x y z ({quaternion}), world to camera; "
         f"{found.inliers} of {found.matches} matches with points of the model agree"
     )
-    emit(result, json, text)
+    emit(result, text)
     return 0

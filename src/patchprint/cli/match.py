@@ -48,7 +48,6 @@ def main(
     masks: Path | None = None,
     out: tyro.conf.UseAppendAction[tuple[Path, ...]] = (),
     force: bool = False,
-    json: bool = False,
 ) -> int:
     """Match two images; patchprint match FEATURES --help is for many.
 
@@ -59,7 +58,6 @@ def main(
         out: file of matches: .npz, .json, .csv, .h5 (hloc) or .db (COLMAP), or a drawing of the
             inliers (.png, .jpg)
         force: replace what is there
-        json: print the result as JSON, with the coordinates of the matches
     """
     if describe.engine.partition(":")[0] == "ray":
         raise UserError(
@@ -95,7 +93,6 @@ def main(
     verdict = "" if matches.verdict is None else f": {matches.verdict}"
     emit(
         {"model": model.info.name, **as_json(first.keypoints, second.keypoints, matches), "seconds": seconds},
-        json,
         f"{len(first)} and {len(second)} keypoints, {len(matches)} matches{inliers}{verdict} ({model.info.name}, {seconds} s)",
     )
     named = dict(zip(pair, (first, second), strict=True))

@@ -80,7 +80,7 @@ def main(
         same = (
             f"; {verdicts['same']} pairs show the same place, {verdicts['unsure']} cannot be told" if verdicts else ""
         )
-        emit(result, work.json, f"{len(matches)} pairs of {len(stored)} images, {counts['matches']} matches{same}")
+        emit(result, f"{len(matches)} pairs of {len(stored)} images, {counts['matches']} matches{same}")
         write_each(single, lambda each: write_matches(stored, matches, each, work.force))
         if not folders:
             files.remove_folder(parts)

@@ -1,6 +1,6 @@
 """``patchprint models``: list networks and shipped weights."""
 
-import json as json_module
+import json
 import textwrap
 from collections import defaultdict
 from dataclasses import asdict
@@ -15,12 +15,8 @@ from patchprint.networks import NETWORKS, ModelInfo, create, weights
 _COLUMNS = 100
 
 
-def main(json: bool = False) -> None:
-    """List the shipped weights and baselines with patch, size, score, speed and license, and the networks.
-
-    Args:
-        json: print everything that is known as JSON.
-    """
+def main() -> None:
+    """List the shipped weights and baselines with patch, size, score, speed and license, and the networks."""
     models = list_models()
     trained = [info for info in models if info.network]
     baselines = [info for info in models if not info.network]
@@ -29,10 +25,10 @@ def main(json: bool = False) -> None:
         "weights": [asdict(info) for info in trained],
         "baselines": [asdict(info) for info in baselines],
         "networks": networks,
-        "measured": json_module.loads(weights.MEASURED.read_text(encoding="utf-8")),
+        "measured": json.loads(weights.MEASURED.read_text(encoding="utf-8")),
     }
     parts = [_models_table(models, answer["measured"]), _notes(trained, answer["measured"]), _networks_table(networks)]
-    emit(answer, json, "\n\n".join(parts))
+    emit(answer, "\n\n".join(parts))
 
 
 def _network(name: str) -> dict[str, Any]:

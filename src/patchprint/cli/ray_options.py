@@ -28,8 +28,6 @@ class ManyImages:
     progress: Path | None = None
     # Replace what is there.
     force: bool = False
-    # Print the result as JSON.
-    json: bool = False
 
 
 def where_and_how(engine: str, address: str | None) -> tuple[Cluster | None, str]:

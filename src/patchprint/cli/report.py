@@ -20,7 +20,6 @@ def main(
     out: Path = Path("report.html"),
     title: str = "",
     force: bool = False,
-    json: bool = False,
 ) -> None:
     """Write one HTML page of results, training runs and images; comparable results share tables and charts.
 
@@ -30,7 +29,6 @@ def main(
         out: the page; it needs no other file and no network.
         title: its heading; by default what it shows.
         force: replace a page that exists.
-        json: print the name of the page and what it holds as JSON.
     """
     if not sources:
         raise UserError("nothing to report on; name result files (results/oxford/*.json) or folders of runs")
@@ -43,4 +41,4 @@ def main(
     files = [source for source in sources if not source.is_dir() and source not in images]
     write(whole_page(read_results(files) if files else [], runs, images, title), out)
     counts = {"results": len(files), "runs": len(runs), "images": len(images)}
-    emit({"out": str(out), **counts}, json, f"wrote {out}")
+    emit({"out": str(out), **counts}, f"wrote {out}")

@@ -37,3 +37,6 @@ def main(
     limits = Limits(max_upload_mb, max_megapixels, max_seconds, max_waiting)
     serve(host, port, limits, models, host_name, device, engine)
     return 0
+
+
+main.has_result = False  # type: ignore[attr-defined]

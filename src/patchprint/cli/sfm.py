@@ -36,6 +36,6 @@ def main(
     with json_lines(work.progress):
         made = sfm(images, out, settings, into=into, masks=masks, cluster=cluster, force=work.force, report=say)
     models = models_table(made.summary["scores"])
-    emit(made.summary, work.json, models.to_text())
+    emit(made.summary, models.to_text())
     say(f"model: {out / MODEL / 'sparse'}   points: {out / 'points.ply'}   report: {out / 'report.html'}")
     return 0

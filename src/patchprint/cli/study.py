@@ -21,12 +21,11 @@ def _command(name: str) -> Callable[..., int]:
         run: Options,
         data: Annotated[Words, tyro.conf.arg(metavar="SET=PATH")] = (),
         changes: Annotated[Words, tyro.conf.arg(name="set", metavar="SETTING=VALUE")] = (),
-        json: bool = False,
     ) -> int:
         sets = read_sets(word for several in data for word in several)
         settings = read_changes(word for several in changes for word in several)
         report = run_study(name, study, replace(run, data=sets, changes=settings))
-        emit(report.result, json, report.table)
+        emit(report.result, report.table)
         return 1 if report.failed else 0
 
     sets = "; ".join(f"{title} ({what})" for title, what in study.data.items())
@@ -37,7 +36,6 @@ def _command(name: str) -> Callable[..., int]:
     Args:
         data: where a set lies; commas join several stores. Needed: {sets}.
         changes: a setting of all runs, as batch=32 or network_options.width=8.
-        json: print the result as JSON.
     """
     return command
 

@@ -42,7 +42,6 @@ def _command(recipe: str) -> Callable[..., int]:
         out: Path | None = None,
         resume: Switch = False,
         force: Switch = False,
-        json: Switch = False,
         changes: Annotated[tyro.conf.UseAppendAction[Words], tyro.conf.arg(name="set", metavar="SETTING=VALUE")] = (),
         settings: dict[str, Any],
         **words: Words,
@@ -51,7 +50,7 @@ def _command(recipe: str) -> Callable[..., int]:
         file = None if config is None else RunFile.read(config)
         out = out or (Path(file.out) if file and file.out else _default_out(recipe))
         others = checked(read_options(word for several in changes for word in several), "--set")
-        return _train(resolve(recipe, file, **{**others, **settings, **_read_words(words)}), out, resume, force, json)
+        return _train(resolve(recipe, file, **{**others, **settings, **_read_words(words)}), out, resume, force)
 
     command.__doc__ = f"""{RECIPES[recipe].text}
 
@@ -61,7 +60,6 @@ Args:
     out: folder of the run, with report.html at its end; if not given, the one that --config names, or runs/{recipe}.
     resume: go on from the last checkpoint in --out, with the settings of that run; more --steps make it longer.
     force: replace a run that is in --out already.
-    json: print the outcome as JSON.
 """
     command.__signature__ = _with_settings(inspect.signature(command, eval_str=True), recipe)  # type: ignore[attr-defined]
     command.paired_flags = True  # type: ignore[attr-defined]
@@ -73,7 +71,6 @@ def resume(
     steps: int | None = None,
     data: tuple[str, ...] = (),
     device: str = "",
-    json: Switch = False,
 ) -> int:
     """Resume the run in a folder, of any recipe, from its last checkpoint and with its own settings.
 
@@ -82,28 +79,23 @@ def resume(
         steps: make the run longer; its schedule goes on as that of the longer run. Default: its own length.
         data: where its stores lie now, if not where they were.
         device: cpu, cuda, mps or auto; default: that of the run.
-        json: print the outcome as JSON.
     """
     file = RunFile.read(_config_of(out))
     if file.recipe in TASKS:
         from patchprint.cli import train_tasks
 
         outcome = train_tasks.resume(file.recipe, out, steps, data, device)
-        return finish(outcome, out, json)
+        return finish(outcome, out)
     if file.recipe is None:
         raise UserError(
             f"{file.path} names no recipe; resume the run by it: patchprint train RECIPE --out {out} --resume"
         )
     changes = {name: value for name, value in {"steps": steps, "data": data, "device": device}.items() if value}
-    return _train(resolve(file.recipe, file, **changes), out, True, False, json)
+    return _train(resolve(file.recipe, file, **changes), out, True, False)
 
 
-def list_recipes(json: Switch = False) -> None:
-    """List the recipes, and the settings that --set and --config can change.
-
-    Args:
-        json: print their settings as JSON.
-    """
+def list_recipes() -> None:
+    """List the recipes, and the settings that --set and --config can change."""
     recipes = {name: recipe.text.partition("\n")[0] for name, recipe in RECIPES.items()}
     recipes |= TASKS
     settings = {name: text for name, (_, text) in _settings().items()}
@@ -112,21 +104,21 @@ def list_recipes(json: Switch = False) -> None:
         "\n".join(f"{name.ljust(width)}  {text}" for name, text in listed.items()) for listed in (recipes, settings)
     ]
     text = f"Recipes\n\n{lists[0]}\n\nSettings\n\n{lists[1]}"
-    emit({name: recipe.config.to_json() for name, recipe in RECIPES.items()}, json, text)
+    emit({name: recipe.config.to_json() for name, recipe in RECIPES.items()}, text)
 
 
-def _train(run: TrainConfig, out: Path, resume: bool, force: bool, json: bool) -> int:
+def _train(run: TrainConfig, out: Path, resume: bool, force: bool) -> int:
     if not run.data:
         raise UserError(f"patchprint train {run.recipe} needs --data STORE; patchprint data build makes one")
     try:
-        return finish(train(run, out=out, resume=resume, force=force), out, json)
+        return finish(train(run, out=out, resume=resume, force=force), out)
     finally:
         distributed.stop()
 
 
-def finish(outcome: Outcome, out: Path, json: bool) -> int:
+def finish(outcome: Outcome, out: Path) -> int:
     if distributed.rank() == 0:
-        emit(outcome.to_json(), json, _as_text(outcome))
+        emit(outcome.to_json(), _as_text(outcome))
         say(f"report: {out / REPORT}")
     return 0
 

@@ -17,7 +17,6 @@ def matcher(
     data: tyro.conf.UseAppendAction[tuple[Path, ...]] = (),
     out: Path = Path("runs/matcher"),
     force: Switch = False,
-    json: Switch = False,
 ) -> int:
     """Train the matcher graph for the descriptors of a model; --matcher RUN/best.safetensors then uses it.
 
@@ -25,9 +24,8 @@ def matcher(
         data: store with images (patchprint data build); --resume --out RUN goes on with a run.
         out: folder of the run.
         force: replace a run that is in --out already.
-        json: print the outcome as JSON.
     """
-    return finish(train_matcher(data, out=out, settings=settings, force=force), out, json)
+    return finish(train_matcher(data, out=out, settings=settings, force=force), out)
 
 
 def detector(
@@ -35,7 +33,6 @@ def detector(
     data: tyro.conf.UseAppendAction[tuple[Path, ...]] = (),
     out: Path = Path("runs/detector"),
     force: Switch = False,
-    json: Switch = False,
 ) -> int:
     """Train the detector learned on images alone; RUN/best.safetensors is then the name of a detector.
 
@@ -43,9 +40,8 @@ def detector(
         data: folder with images; --resume --out RUN goes on with a run.
         out: folder of the run.
         force: replace a run that is in --out already.
-        json: print the outcome as JSON.
     """
-    return finish(train_detector(data, out=out, settings=settings, force=force), out, json)
+    return finish(train_detector(data, out=out, settings=settings, force=force), out)
 
 
 def resume(recipe: str, out: Path, steps: int | None, data: Sequence[str], device: str) -> Outcome:
