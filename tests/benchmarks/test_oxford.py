@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.benchmarks import PredictionCache, measure, oxford
+from patchprint.benchmarks import measure, oxford
 from patchprint.common.types import Features, Keypoints, ModelId
 from patchprint.features.model import ModelLike, PixelModel
 from patchprint.report.result_comparison import compare
@@ -102,28 +102,6 @@ def test_bad_sequences_are_named(sequences: Path, tmp_path: Path) -> None:
         evaluate(PixelModel(), tmp_path / "b")
 
 
-def test_an_unreadable_image_is_skipped_only_on_demand(tmp_path: Path) -> None:
-    write_sequence(tmp_path / "s")
-    (tmp_path / "s" / "img2.png").write_bytes(b"no image")
-    with pytest.raises(ValueError, match=r"img2\.png"):
-        evaluate(PixelModel(), tmp_path)
-    run = run_of("oxford", PixelModel(), tmp_path, strict=False, keypoints=200)
-    scores = run.benchmark.evaluate(run, run.settings)
-    assert list(scores["pairs"]) == ["s/1-3"]
-    assert run.skipped == ["s/img2.png"]
-    (tmp_path / "s" / "img1.png").write_bytes(b"no image")
-    assert run.benchmark.evaluate(run, run.settings)["pairs"] == {}, "without the first image there is no pair"
-
-
 def test_order_of_models_is_sane(sequences: Path) -> None:
     maps = [evaluate(model, sequences)["map"] for model in (ConstantModel(), BinaryPixels(), "rootsift")]
     assert maps[0] < 0.02 < maps[1] < maps[2]
-
-
-def test_cache_gives_the_same_scores(sequences: Path, tmp_path: Path) -> None:
-    results = []
-    for _ in range(2):
-        cache = PredictionCache(tmp_path)
-        results.append(scores_of("oxford", PixelModel(), sequences, cache=cache, keypoints=200))
-    assert results[0] == results[1]
-    assert cache.misses == 0

@@ -4,7 +4,6 @@ Writes ``runs/demo/report.html`` (one self-contained page), ``result.json``, ima
 """
 
 import dataclasses
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import torch
 
 from patchprint.benchmarks import BENCHMARKS, Run, bundled as benchmark, measure
 from patchprint.common import files, provenance
+from patchprint.common.progress import note
 from patchprint.common.provenance import Result, origin
 from patchprint.common.table import Table, best_cells
 from patchprint.data.builders import bundled_images
@@ -41,11 +41,12 @@ HARD = 1.6
 HARD_KEYPOINTS = 1000
 HARD_DRAWN = ("sift", LEARNED, "sdgmnet (shipped)")
 RIGHT_WITHIN = 4.0  # pixels
+_HARD_TEXT = "An image and a copy, tilted more than any that was learned from. Green lines are right, red wrong."
 
 
 def main(out: Path = OUT, steps: int = STEPS) -> int:
     started = time.monotonic()
-    _say("1/4  making training pairs from the images that scikit-image ships")
+    note("1/4  making training pairs from the images that scikit-image ships")
     source = bundled_images.training_source()
     config = resolve(
         "sdgmnet",
@@ -60,11 +61,11 @@ def main(out: Path = OUT, steps: int = STEPS) -> int:
         validation_pairs=4000,
         tensorboard=False,
     )
-    _say(f"2/4  training from scratch: {steps} steps of {BATCH} pairs, {source.num_points} points")
+    note(f"2/4  training from scratch: {steps} steps of {BATCH} pairs, {source.num_points} points")
     train(config, source, out=out / "training", force=True)
     weights = out / "training" / "last.safetensors"
 
-    _say("3/4  measuring on held-out images and on the stereo pair")
+    note("3/4  measuring on held-out images and on the stereo pair")
     models = {LEARNED: load(weights), **{name: load(model) for name, model in OTHERS.items()}}
     measured = [_measure(name, model) for name, model in models.items()]
     # The curves are for the page.
@@ -73,7 +74,7 @@ def main(out: Path = OUT, steps: int = STEPS) -> int:
         for each in measured
     }
 
-    _say("4/4  matching the stereo pair, and a hard one")
+    note("4/4  matching the stereo pair, and a hard one")
     image = _match_stereo(models[LEARNED], out / "matches.png")
     hard = _match_hard_pair(models, out)
     result = provenance.record(
@@ -93,13 +94,13 @@ def main(out: Path = OUT, steps: int = STEPS) -> int:
     files.write_json(out / "result.json", result.to_json())
     write(_page(result, measured, scores, out), out / "report.html")
     print(_table(scores).to_text())
-    _say(f"report: {out / 'report.html'}   ({time.monotonic() - started:.0f} s)")
+    note(f"report: {out / 'report.html'}   ({time.monotonic() - started:.0f} s)")
     return 0
 
 
 def _measure(name: str, model: Model) -> dict[str, Any]:
     """The result of the bundled benchmark, under the name that the demo has for the model."""
-    _say(f"     {name}")
+    note(f"     {name}")
     found = measure(Run(BENCHMARKS["bundled"](), benchmark.Settings(), model, seed=SEED)).to_json()
     return {**found, "model": {**found["model"], "name": name, "patch_scale": None}}
 
@@ -138,6 +139,15 @@ def _hard_image(out: Path, name: str) -> Path:
 def _page(result: Result, measured: list[dict[str, Any]], scores: dict[str, dict[str, Any]], out: Path) -> Page:
     own, sift = scores[LEARNED], scores.get("sift", scores[LEARNED])
     weights = out / "training" / "last.safetensors"
+    stereo = result.scores["stereo_verified"]["inliers"]
+    drawing = EmbeddedImage.from_file(out / "matches.png", "Some of the matches that agree with one epipolar geometry")
+    counts = {name: result.scores["hard_pair"][name] for name in HARD_DRAWN if name in result.scores["hard_pair"]}
+    hard = [
+        EmbeddedImage.from_file(
+            _hard_image(out, name), f"{name}: {found['right']} of {found['matches']} matches right", wide=False
+        )
+        for name, found in counts.items()
+    ]
     return Page(
         "A descriptor learned from scratch",
         f"At 95 % recall it takes {100 * own['fpr95']:.2f} % of the wrong pairs for right ones, "
@@ -148,8 +158,8 @@ def _page(result: Result, measured: list[dict[str, Any]], scores: dict[str, dict
         [
             Section("How good is it?", [_table(scores)]),
             *curve_sections(measured),
-            Section("What does it do?", _stereo(result, out)),
-            Section("And where it is hard?", _hard(result, out)),
+            Section("What does it do?", [Text(f"{stereo} verified matches on a pair it has never seen."), drawing]),
+            Section("And where it is hard?", [Text(_HARD_TEXT), *hard]),
             Section("Use it", [Code(f"patchprint match A.jpg B.jpg --model {weights}")]),
             *training_page([read_run(out / "training")]).sections,
         ],
@@ -178,30 +188,6 @@ def _table(scores: dict[str, dict[str, Any]]) -> Table:
         "re-lit. Stereo: the motorcycle pair with measured disparity. FPR95: lower is better; AP: higher.",
         best,
     )
-
-
-def _stereo(result: Result, out: Path) -> list[Text | EmbeddedImage]:
-    found = result.scores["stereo_verified"]
-    return [
-        Text(f"{found['inliers']} verified matches on a pair it has never seen."),
-        EmbeddedImage.from_file(out / "matches.png", "Some of the matches that agree with one epipolar geometry"),
-    ]
-
-
-def _hard(result: Result, out: Path) -> list[Text | EmbeddedImage]:
-    text = "An image and a copy, tilted more than any that was learned from. Green lines are right, red wrong."
-    images = [
-        EmbeddedImage.from_file(
-            _hard_image(out, name), f"{name}: {found['right']} of {found['matches']} matches right", wide=False
-        )
-        for name, found in result.scores["hard_pair"].items()
-        if name in HARD_DRAWN
-    ]
-    return [Text(text), *images]
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -21,11 +21,6 @@ _NEAR, _FAR = 2.0, 20.0  # ratios of means, below which bars are points, above w
 class Figure(ABC):
     """One strip of the drawing of a study."""
 
-    @property
-    def series_names(self) -> tuple[str, ...]:
-        """Patterns of the names in metrics.jsonl that the figure shows."""
-        return ()
-
     @abstractmethod
     def draw(self, strip: Any, study: Study, rows: Sequence[Row]) -> None:
         """Draw into ``strip``, a matplotlib SubFigure."""
@@ -145,10 +140,6 @@ class Curves(Figure):
     legend: bool = True
     scale: float = 1.0
     marks_least: bool = False
-
-    @property
-    def series_names(self) -> tuple[str, ...]:
-        return (self.series,)
 
     def draw(self, strip: Any, study: Study, rows: Sequence[Row]) -> None:
         for axes, panel in _plots(strip, grouped(rows, self.panels)):

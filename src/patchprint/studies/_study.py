@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from patchprint.studies._figures import Figure
+from patchprint.studies._figures import Curves, Figure
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Study:
     @property
     def series(self) -> tuple[str, ...]:
         """Patterns of the names in metrics.jsonl that figures and columns need."""
-        figures = [pattern for figure in self.figures for pattern in figure.series_names]
+        figures = [figure.series for figure in self.figures if isinstance(figure, Curves)]
         values = [value for column in self.columns for value in (*column.values, column.over or "")]
         return tuple(dict.fromkeys([*figures, *(each[4:] for each in values if each.startswith("log."))]))
 
