@@ -41,7 +41,7 @@ def main(
     if model in BASELINES:
         raise UserError(f"{model} is no network, so there is nothing to export; patchprint models lists the networks")
     if hub:
-        return _write_folder(model, out, force, json)
+        return _write_folder(model, out, force)
     if out.suffix.lower() != ".onnx":
         raise UserError(f"{out}: networks are written as .onnx; give --out a name with that suffix")
     check_output_file(out, force)
@@ -79,14 +79,13 @@ def main(
     return 0 if all(error < TOLERANCE for error in parity.values()) else 1
 
 
-def _write_folder(model: str, out: Path, force: bool, json: bool) -> int:
+def _write_folder(model: str, out: Path, force: bool) -> int:
     if out.suffix == ".onnx":
         raise UserError("--hub writes a folder; give --out the name of one")
     info = write_folder(model, out, force)
     result = {"model": info.name, "sha256": info.sha256, "license": info.license, "folder": str(out)}
     emit(
         result,
-        json,
         f"{out}: {info.name}, {info.license or 'without a license'}; upload it with huggingface-cli upload NAME {out}",
     )
     return 0
