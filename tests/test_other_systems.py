@@ -93,8 +93,10 @@ def test_what_a_console_cannot_show_is_escaped(
     stream = open(os.devnull, "w", encoding="cp1252")  # noqa: SIM115 - closed below
     monkeypatch.setattr(sys, "stdout", stream)
     with stream, cli._streams():
-        cli.emit({"name": "вид"}, as_json=True, text="")
-        cli.emit({}, as_json=False, text="вид │ \U0001f600")
+        for as_json in (True, False):
+            token = cli._as_json.set(as_json)
+            cli.emit({"name": "вид"}, "вид │ \U0001f600")
+            cli._as_json.reset(token)
 
 
 @pytest.mark.parametrize(
