@@ -38,7 +38,7 @@ SUBCOMMANDS = {
     "match": "match two images, or many",
     "sfm": "reconstruct a COLMAP model from images, or extend one",
     "localize": "find the camera pose of an image in a model",
-    "export": "write a network as ONNX",
+    "export": "write a network as ONNX, or as a page for browsers",
     "bench": "time patchprint on this machine",
     "report": "one HTML page from results or runs",
     "serve": "a local page and HTTP API for two images",

@@ -1,4 +1,4 @@
-"""``patchprint export``: a network as one ONNX file, compared with torch in onnxruntime and OpenCV."""
+"""``patchprint export``: a network as one ONNX file, compared with torch in onnxruntime and OpenCV, or as one HTML page."""
 
 import json
 from dataclasses import asdict
@@ -13,8 +13,10 @@ from torch.nn import functional as F
 from patchprint.cli import emit
 from patchprint.common.errors import UserError
 from patchprint.common.files import check_output_file
+from patchprint.common.types import ModelId
 from patchprint.features.model import BASELINES
 from patchprint.interop.onnx import INPUT, OPSET, OUTPUT, RUNTIMES, export_onnx, run_onnx
+from patchprint.matching.matchers.graph import load_weights
 from patchprint.networks import PatchNetwork, create
 from patchprint.networks.hub_folder import write_folder
 from patchprint.networks.weights import load_network
@@ -27,25 +29,34 @@ def main(
     out: Path = Path("net.onnx"),
     untrained: bool = False,
     hub: bool = False,
+    matcher: Path | None = None,
     force: bool = False,
 ) -> int:
-    """Write MODEL as ONNX and print the largest difference between torch and each runtime.
+    """Write MODEL as ONNX and print the largest difference between torch and each runtime; or as an HTML page.
+
+    The page (--out try.html) matches two images in a browser, offline and without a server.
 
     Args:
         model: name of shipped weights, a weight file, or with --untrained the name of a network.
-        out: the file to write.
+        out: the file to write, .onnx or .html.
         untrained: export the network with random weights, to try a runtime out.
         hub: write a folder for the Hugging Face Hub instead, with the weights and a model card.
+        matcher: weights of a graph matcher for the page (patchprint train matcher); default: those shipped for MODEL, if any.
         force: replace an existing file.
     """
     if model in BASELINES:
         raise UserError(f"{model} is no network, so there is nothing to export; patchprint models lists the networks")
+    is_page = out.suffix.lower() == ".html"
+    if matcher and (hub or not is_page):
+        raise UserError("--matcher belongs to pages (--out NAME.html); other files hold the network alone")
     if hub:
         return _write_folder(model, out, force)
-    if out.suffix.lower() != ".onnx":
-        raise UserError(f"{out}: networks are written as .onnx; give --out a name with that suffix")
+    if out.suffix.lower() not in (".onnx", ".html"):
+        raise UserError(f"{out}: networks are written as .onnx or .html; give --out a name with one of these suffixes")
     check_output_file(out, force)
     network = create(model).eval() if untrained else load_network(model)
+    if is_page:
+        return _write_page(network, out, matcher)
     info = asdict(network.info)
     metadata = {key: value if isinstance(value, str) else json.dumps(value) for key, value in info.items()}
     export_onnx(network, network.input_size, out, metadata, network.channels)
@@ -88,6 +99,23 @@ def _write_folder(model: str, out: Path, force: bool) -> int:
         result,
         f"{out}: {info.name}, {info.license or 'without a license'}; upload it with huggingface-cli upload NAME {out}",
     )
+    return 0
+
+
+def _write_page(network: PatchNetwork, out: Path, matcher: Path | None) -> int:
+    from patchprint.web.offline import write_page
+
+    info = network.info
+    try:
+        graph = load_weights(str(matcher or ""), ModelId(info.name, info.sha256), torch.device("cpu"))
+    except UserError:
+        if matcher:
+            raise
+        graph = None  # none are shipped for this model
+    megabytes = round(write_page(network, out, graph) / 1e6, 3)
+    matchers = ["mutual+ratio", *(["graph"] if graph else [])]
+    result = {"model": info.name, "sha256": info.sha256, "file": str(out), "megabytes": megabytes, "matchers": matchers}
+    emit(result, f"{out}: {info.name}, {megabytes} MB, matchers {' and '.join(matchers)}; open it in a browser")
     return 0
 
 

@@ -5,6 +5,7 @@ app          FastAPI application with the static page (static/)
 api          request and response types
 protection   Host and Origin checks, limits of requests
 session      cached matching of two uploaded images
+offline      one HTML file that matches two images without a server (``patchprint export MODEL --out try.html``)
 """
 
 from patchprint.web.limits import Limits

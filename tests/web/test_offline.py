@@ -1,0 +1,318 @@
+"""The page of ``patchprint export --out try.html``, opened from disk: its keypoints, descriptors and matches are Python's."""
+
+from __future__ import annotations
+
+import csv
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from patchprint import cli
+from patchprint.common.errors import UserError
+from patchprint.common.types import Features, Keypoints
+from patchprint.features import extract, load
+from patchprint.matching import match
+from patchprint.networks import create
+from patchprint.web import offline
+from support.browser import DESK, PHONE, overflow, pixels, serious_violations
+from support.checkout import SHARED
+from support.known_images import texture
+from support.network_patches import smooth_patches, trained_looking
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.slow
+MODEL = "sdgmnet.tiny"
+LARGEST = 1_500_000  # bytes, promised in issue 38
+GRAF = SHARED / "data" / "oxford" / "graf"
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("page") / "try.html"
+    assert cli.main(["export", MODEL, "--out", str(out)]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of the worker's functions alone."""
+    out = tmp_path_factory.mktemp("library") / "library.html"
+    out.write_text(f'<!doctype html><meta charset="utf-8"><script>{offline.worker_source()}</script>', "utf-8")
+    return out
+
+
+def give(page: Page, *paths: Path) -> None:
+    for side, path in zip("ab", paths, strict=False):
+        page.locator(f'[data-side="{side}"] input').set_input_files(path)
+
+
+def wait(page: Page) -> None:
+    page.locator("#result").wait_for(timeout=120_000)
+    page.locator("#status:empty").wait_for(state="attached", timeout=120_000)
+
+
+def features_of(page: Page, side: str) -> tuple[np.ndarray, np.ndarray]:
+    """Keypoints (x, y, scale, angle, score), (N, 5), and descriptors (N, D) of an image on the page."""
+    rows = page.evaluate(f"features.{side}.points.map((p) => [p.x, p.y, p.scale, p.angle, p.score])")
+    values = page.evaluate(f"Array.from(features.{side}.descriptors)")
+    return np.array(rows), np.array(values).reshape(len(rows), -1)
+
+
+def table(contents: str) -> np.ndarray:
+    """Places of matches in both images and whether they are inliers, (M, 5)."""
+    names = ("x_a", "y_a", "x_b", "y_b", "inlier")
+    return np.array([[float(row[name]) for name in names] for row in csv.DictReader(contents.splitlines())])
+
+
+def downloaded(page: Page) -> str:
+    with page.expect_download() as download:
+        page.get_by_text("Download matches").click()
+    return download.value.path().read_text()
+
+
+def matches_of_command(page: Page, files: tuple[Path, Path], folder: Path, *more: str) -> str:
+    """What the command line that the page shows writes, computed in float32."""
+    words = page.locator("#command").inner_text().replace("'", "").split()
+    assert words[:4] == ["patchprint", "match", *(path.name for path in files)]
+    out = folder / "m.csv"
+    asked = [*map(str, files), *words[4 : words.index("--out")], "--engine", "float32", "--out", str(out), "--force"]
+    assert cli.main(["match", *asked, *more]) == 0
+    return out.read_text()
+
+
+def assert_same_matches(page: Page, files: tuple[Path, Path], folder: Path) -> None:
+    ours, theirs = table(downloaded(page)), table(matches_of_command(page, files, folder))
+    assert len(theirs) > 40 and abs(len(ours) - len(theirs)) <= 0.01 * len(theirs)
+    off = np.abs(ours[:, None, :4] - theirs[None, :, :4]).max(2)
+    assert (off.min(1) < 0.05).mean() >= 0.99 and (off.min(0) < 0.05).mean() >= 0.99
+    # Another robust estimator, so inliers near the limit may differ.
+    assert abs(ours[:, 4].sum() - theirs[:, 4].sum()) <= max(3, 0.05 * theirs[:, 4].sum())
+
+
+def assert_same_features(page: Page, side: str, expected: Features) -> None:
+    points, descriptors = features_of(page, side)
+    ours = expected.keypoints
+    table = torch.cat([ours.xy, torch.stack([ours.scale, ours.angle], 1)], 1).numpy()
+    assert len(points) == len(table)
+    off = np.abs(points[:, None, :4] - table[None])
+    off[..., 3] = np.minimum(off[..., 3], 2 * np.pi - off[..., 3])
+    rank, same = off.sum(2).argmin(1), off.max(2).min(1) < 0.003
+    # One keypoint more or less, at the limit of the contrast, moves all that come after it.
+    assert same.mean() >= 0.995 and np.abs(rank - np.arange(len(rank)))[same].max() <= 3
+    assert np.abs(descriptors - expected.descriptors.numpy()[rank])[same].max() < 2e-3
+
+
+def test_keypoints_descriptors_and_matches_of_two_views(
+    page_file: Path, open_page: Callable[..., Page], real_pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    page = open_page(page_file)
+    assert page.locator("#invitation").is_visible()
+    give(page, *real_pair)
+    wait(page)
+    for side, path in zip("ab", real_pair, strict=True):
+        expected = extract(path, load(MODEL, engine="float32"), max_keypoints=1024, max_size=1200)
+        assert_same_features(page, side, expected)
+    assert_same_matches(page, real_pair, tmp_path)
+    assert page.locator("#verdict").inner_text() == "Both images show the same place."
+    assert page.locator("#lines g.agrees").count() > 10
+    assert serious_violations(page) == []
+
+    # Fewer pixels, fewer keypoints and another ratio.
+    page.get_by_label("Longer side").select_option("640")
+    for label, value in (("Keypoints per image as a number", "300"), ("Ratio as a number", "0.9")):
+        page.get_by_label(label).fill(value)
+        page.get_by_label(label).press("Enter")
+    page.locator("#command").filter(has_text=re.compile("ratio 0.9 .*300 .*640")).wait_for()
+    wait(page)
+    assert_same_features(
+        page, "a", extract(real_pair[0], load(MODEL, engine="float32"), max_keypoints=300, max_size=640)
+    )
+    assert_same_matches(page, real_pair, tmp_path)
+
+
+@pytest.mark.skipif(not GRAF.is_dir(), reason="needs ../shared/data/oxford/graf")
+def test_graf_and_its_turned_copy(page_file: Path, open_page: Callable[..., Page], tmp_path: Path) -> None:
+    page = open_page(page_file)
+    give(page, GRAF / "img1.png")
+    page.get_by_role("button", name="Turned copy").click()
+    wait(page)
+    data = page.evaluate("async () => Array.from(new Uint8Array(await files.b.arrayBuffer()))")
+    copy = tmp_path / "turned-img1.png"
+    copy.write_bytes(bytes(data))
+    assert_same_matches(page, (GRAF / "img1.png", copy), tmp_path)
+    assert int(page.locator("#counts").inner_text().split()[0]) > 400
+    give(page, GRAF / "img1.png", GRAF / "img3.png")
+    page.locator("#command").filter(has_text="img3.png").wait_for()
+    wait(page)
+    assert_same_matches(page, (GRAF / "img1.png", GRAF / "img3.png"), tmp_path)
+
+
+def test_on_a_phone_in_the_dark_with_the_example(page_file: Path, open_page: Callable[..., Page]) -> None:
+    page = open_page(page_file, PHONE, dark=True)
+    page.get_by_role("button", name="Example").press("Enter")
+    wait(page)
+    assert page.locator("#verdict").inner_text() == "Both images show the same place."
+    assert overflow(page) == 0 and serious_violations(page) == []
+    above, below = (page.locator(f"#image-{side}").bounding_box() for side in "ab")
+    assert above and below and below["y"] > above["y"] + above["height"], "too small beside each other"
+    assert page.locator("input[capture]").count() == 1
+    # The lines end where the keypoints are.
+    many = int(page.locator("#counts").inner_text().split()[0])
+    page.get_by_label("Ratio", exact=True).press("Home")
+    page.locator("#command").filter(has_text="--ratio 0.5").wait_for()
+    wait(page)
+    assert int(page.locator("#counts").inner_text().split()[0]) < many
+    assert len(np.unique(pixels(page.locator("#images")).reshape(-1, 3), axis=0)) > 1000
+
+
+def test_files_that_are_no_images_and_names_that_are_text(
+    page_file: Path, open_page: Callable[..., Page], images: tuple[Path, Path], tmp_path: Path
+) -> None:
+    page = open_page(page_file)
+    (tmp_path / "notes.jpg").write_text("These are notes.\n" * 50)
+    give(page, images[0], tmp_path / "notes.jpg")
+    page.get_by_role("alert").filter(has_text="notes.jpg is not an image").wait_for()
+    name = "<img src=x onerror=alert(1)>${value}`&.png"
+    (tmp_path / name).write_bytes(images[1].read_bytes())
+    give(page, images[0], tmp_path / name)
+    wait(page)
+    assert page.get_by_role("alert").count() == 0
+    assert name in page.locator("#command").inner_text() and page.locator("img[src=x]").count() == 0
+    page.get_by_label("Remove second image").click()
+    page.get_by_text("Choose two images").wait_for()
+
+
+@pytest.mark.parametrize("kind", ["simd", "javascript"])
+def test_kernels_without_fused_simd_and_without_webassembly(
+    kind: str, page_file: Path, open_page: Callable[..., Page], images: tuple[Path, Path]
+) -> None:
+    page = open_page(f"{page_file.as_uri()}?kernels={kind}")
+    give(page, *images)
+    wait(page)
+    assert {"simd": "WebAssembly with SIMD", "javascript": "plain JavaScript"}[kind] in page.locator(
+        "#about"
+    ).inner_text()
+    assert_same_features(page, "a", extract(images[0], load(MODEL, engine="float32"), max_keypoints=1024))
+
+
+def test_time_beside_python(page_file: Path, open_page: Callable[..., Page], tmp_path: Path) -> None:
+    """A megapixel and 1000 keypoints; in seconds, results/speed/page.json has it."""
+    cv2.imwrite(str(tmp_path / "a.png"), texture(860, 1200, 1))
+    cv2.imwrite(str(tmp_path / "b.png"), texture(860, 1200, 2))
+    page = open_page(page_file)
+    page.get_by_label("Keypoints per image as a number").fill("1000")
+    took = []
+    for _ in range(2):
+        give(page, tmp_path / "a.png", tmp_path / "b.png")
+        wait(page)
+        seconds: dict[str, float] = page.evaluate("features.a.seconds")
+        took.append(sum(seconds.values()))
+        page.get_by_label("Remove first image").click()
+        page.get_by_text("Choose two images").wait_for()
+    model, started = load(MODEL, engine="float32"), time.perf_counter()
+    extract(tmp_path / "a.png", model, max_keypoints=1000)
+    assert min(took) < 8 * (time.perf_counter() - started)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("hardnet", {"width": 4}),
+        ("sosnet", {"width": 4}),
+        ("l2net", {"width": 4, "learned_norm": True}),
+        ("desdis", {"width": 4, "extra": 1}),
+        ("strided", {"width": 6, "dim": 20, "fovea": 2}),
+        ("hynet", {"width": 4, "input_norm": "standard", "extra": 1}),
+        ("hynet", {"width": 4, "input_norm": "standard", "fovea": 3}),
+    ],
+)
+def test_layers_of_other_networks(
+    name: str, options: dict[str, Any], library: Path, open_page: Callable[..., Page]
+) -> None:
+    network = trained_looking(name, **options)
+    with torch.no_grad():
+        network.half().float()  # as weights are stored
+    patches = smooth_patches(19, network.input_size).float() / 255
+    page = open_page(library)
+    script = """([model, kind, patches, count]) =>
+        Array.from(new Network(new Kernels(kind), model).describe(Float32Array.from(patches), count))"""
+    expected = network.describe(patches).numpy()
+    for kind in ("simd", "javascript"):
+        given = [offline.pack_network(network), kind, patches.flatten().tolist(), len(patches)]
+        found = np.array(page.evaluate(script, given)).reshape(expected.shape)
+        assert np.abs(found - expected).max() < 1e-4
+    coarse = [offline.pack_network(network, bits=8), "simd", patches.flatten().tolist(), len(patches)]
+    found = np.array(page.evaluate(script, coarse)).reshape(expected.shape)
+    assert 1e-6 < np.abs(found - expected).max() < 0.05
+
+
+def test_tuned_weights_and_networks_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from patchprint.networks import weights
+
+    weights.save(trained_looking("strided", width=8), tmp_path / "mine.safetensors")
+    out = tmp_path / "mine.html"
+    assert cli.main(["export", str(tmp_path / "mine.safetensors"), "--out", str(out)]) == 0
+    assert "mutual+ratio" in capsys.readouterr().out and out.stat().st_size < LARGEST
+    for name, words in (
+        ("sdgmnet", "the page would have"),
+        ("sdgmnet.bits", "plain chains of layers with float descriptors only"),
+    ):
+        assert cli.main(["export", name, "--out", str(tmp_path / "no.html")]) == 2
+        assert words in capsys.readouterr().err and not (tmp_path / "no.html").exists()
+    assert (
+        cli.main(["export", "tfeat", "--untrained", "--matcher", "x.safetensors", "--out", str(tmp_path / "no.onnx")])
+        == 2
+    )
+    assert "--matcher belongs to pages" in capsys.readouterr().err
+    with pytest.raises(UserError, match="plain chains of layers"):
+        offline.pack_network(create("doap-st"))
+    with pytest.raises(UserError, match="standardizes patches first"):
+        offline.pack_network(create("hynet"))
+
+
+def test_size_and_that_nothing_is_asked_for(page_file: Path) -> None:
+    text = page_file.read_text(encoding="utf-8")
+    assert page_file.stat().st_size <= LARGEST
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text) and "fetch(" not in text and "import(" not in text
+    assert "default-src 'none'" in text and DESK > PHONE
+
+
+def test_graph_matcher_with_its_weights(
+    open_page: Callable[..., Page], real_pair: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a page whose weights are int8, since the network is larger; the keypoints' descriptors are those of the page."""
+    out = tmp_path / "try.html"
+    assert cli.main(["export", "sdgmnet.fast", "--out", str(out)]) == 0
+    assert "mutual+ratio and graph" in capsys.readouterr().out and out.stat().st_size <= LARGEST
+    page = open_page(out)
+    page.get_by_label("Keypoints per image as a number").fill("500")
+    page.get_by_label("Matcher").select_option("graph")
+    give(page, *real_pair)
+    wait(page)
+    assert page.get_by_label("Ratio", exact=True).is_disabled()
+    model, described = load("sdgmnet.fast"), []
+    for side, path in zip("ab", real_pair, strict=True):
+        points, descriptors = features_of(page, side)
+        keypoints = Keypoints(points[:, :2], points[:, 2], points[:, 3], points[:, 4])
+        described.append(Features(keypoints, torch.from_numpy(descriptors).float(), (800, 640), path, model.id))
+    expected = match(*described, "graph")
+    found = {
+        tuple(pair): score
+        for pair, score in page.evaluate("matches.pairs.map((pair, row) => [pair, matches.score[row]])")
+    }
+    theirs = {(i, j): score for (i, j), score in zip(expected.indices.tolist(), expected.score.tolist(), strict=True)}
+    both = found.keys() & theirs.keys()
+    assert len(theirs) > 100 and len(both) >= 0.99 * max(len(theirs), len(found))
+    # Of neighbors at the same distance either may be taken.
+    assert np.quantile([abs(found[pair] - theirs[pair]) for pair in both], 0.9) < 0.005
+    words = page.locator("#command").inner_text()
+    assert "--matcher graph" in words and "--ratio" not in words
