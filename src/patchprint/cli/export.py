@@ -97,7 +97,7 @@ def _write_folder(model: str, out: Path, force: bool) -> int:
     result = {"model": info.name, "sha256": info.sha256, "license": info.license, "folder": str(out)}
     emit(
         result,
-        f"{out}: {info.name}, {info.license or 'without a license'}; upload it with huggingface-cli upload NAME {out}",
+        f"{out}: {info.name}, {info.license or 'without a license'}; hf upload NAME {out} publishes it",
     )
     return 0
 
