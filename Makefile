@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # --build-constraint reaches the environment in which pip builds this package, --constraint does not.
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt
 
-.PHONY: demo test test-fast first-hour faults load fuzz sdist-test lint audit sbom lock tables docs data clean
+.PHONY: release demo test test-fast first-hour faults load fuzz sdist-test lint audit sbom lock tables docs data clean
 
 demo: export OMP_WAIT_POLICY ?= PASSIVE
 demo: $(VENV)/.demo
@@ -84,6 +84,10 @@ sbom: $(VENV)/.dev $(VENV)/.audit
 	mkdir -p dist
 	$(AUDIT)/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library --output-reproducible \
 	  --output-format JSON --output-file dist/sbom.cdx.json $(BIN)/python
+
+# Everything of a release into dist/, from the tag at HEAD (CONTRIBUTING.md); a tree with changes is refused.
+release: sbom
+	$(BIN)/python -m tools.release --out dist
 
 # requirements.lock, from constraints.txt; WHEELS are folders with wheels that no index has.
 WHEELS ?= $(PIP_FIND_LINKS)

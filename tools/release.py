@@ -2,9 +2,9 @@
 
     python -m tools.release [--out dist]
 
-The tag ``vX.Y.Z`` must name the version of ``src/patchprint/__init__.py``, the only place that has it; the tree must be clean. What
-is built is what is committed, in a folder of its own, with the time of the commit as the time of all files, so that the same
-tag gives the same bytes. ``OUT/sbom.cdx.json`` is taken where ``make sbom`` has written it, as ``make release`` does.
+The tag ``vX.Y.Z`` must name the version of ``src/patchprint/__init__.py``, the only place that has it, and the tree must be clean.
+What is committed is built in a folder of its own, with the time of the commit for all files, so that the same tag gives the
+same bytes of both distributions. ``OUT/sbom.cdx.json``, of ``make sbom``, is part of the release where it is there.
 """
 
 import argparse
@@ -39,12 +39,11 @@ def release(root: Path, out: Path, with_site: bool = True) -> list[Path]:
     version = tagged_version(root)
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="patchprint-release-") as folder:
-        copy = Path(folder) / f"patchprint-{version}"
-        git(root, "worktree", "add", "--quiet", "--detach", str(copy), "HEAD")
-        try:
-            made = build(copy, out.resolve(), version, int(git(root, "log", "-1", "--format=%ct")), with_site)
-        finally:
-            git(root, "worktree", "remove", "--force", str(copy))
+        archive, copy = Path(folder) / "committed.tar", Path(folder) / f"patchprint-{version}"
+        git(root, "archive", "--output", str(archive), "HEAD")
+        with tarfile.open(archive) as committed:
+            committed.extractall(copy, filter="data")
+        made = build(copy, out.resolve(), version, int(git(root, "log", "-1", "--format=%ct")), with_site)
     check_wheel(made[0])
     made += [path for path in [out / "sbom.cdx.json"] if path.is_file()]
     files.write_text(out / SUMS, "".join(f"{sha256_of_file(path)}  {path.name}\n" for path in made))

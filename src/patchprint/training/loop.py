@@ -243,13 +243,17 @@ class _Run:
     def _save(self, name: str) -> None:
         record = TrainingRecord(
             recipe=self.config.recipe,
-            data=", ".join(Path(folder).name for folder in self.config.data),
+            data=", ".join(_called(Path(folder)) for folder in self.config.data),
             step=self.state.step,
             start="" if self.config.init in (None, assembly.RANDOM) else self.config.init,
             config=self.config.to_json(),
         )
         called = f"{self.config.network}.{self.out.resolve().name}"
         self.task.save(self._judged(), self.out / f"{name}.safetensors", called, record)
+
+
+def _called(data: Path) -> str:
+    return data.parent.name if data.name == "images" else data.name
 
 
 def _kept_name(judged: checkpoint.Validated) -> str:
