@@ -3,8 +3,6 @@
 Optional packages are hidden from a process of its own, as if they were not installed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """No file that is read runs code, and nothing but a download that was asked for reaches for the network."""
 
-from __future__ import annotations
-
 import ast
 import pickle
 from collections.abc import Iterator

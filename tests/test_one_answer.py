@@ -1,7 +1,5 @@
 """The same question gets the same answer from Python, from the command line and from files, for every kind of model."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What Windows and macOS lack is taken away here: modules, functions, characters of the console, names of files."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

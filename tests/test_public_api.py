@@ -1,7 +1,5 @@
 """The public functions: few positional parameters, and every name of patchprint in a signature can be had from the top."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import subprocess

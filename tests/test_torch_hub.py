@@ -1,7 +1,5 @@
 """torch.hub loads networks from a copy of the repository in which patchprint is not installed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -4,8 +4,6 @@
 system lets us (``unshare``), disks are also really full and really read-only: a tmpfs in a namespace of its own.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

@@ -10,8 +10,6 @@ again: ``python -m nightly.fuzz --only READER --first SEED --cases 1``.
 run again.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

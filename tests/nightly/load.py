@@ -3,8 +3,6 @@
 ``make load`` does both for the night and writes ``results/reliability/load.json``.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import os

@@ -4,8 +4,6 @@ Builds the wheel, installs it with all extras, lays the desk, and plays the step
 images, each in a process of its own. Runs with the standard library alone. The log holds what every step printed.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Load in small; ``make load`` does it with 10,000 photos and half an hour of training."""
 
-from __future__ import annotations
-
 import mmap
 import sys
 import time

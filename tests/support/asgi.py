@@ -1,7 +1,5 @@
 """Requests to an ASGI application in this process."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterable

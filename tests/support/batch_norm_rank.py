@@ -1,7 +1,5 @@
 """One process of the test of batch norm across ranks; a module of its own, because other processes import it by name."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Benchmarks on small data: one run by name and settings, and a store of patches made on the spot."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

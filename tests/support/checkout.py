@@ -1,7 +1,5 @@
 """Where the repository, its tests and the data beside it lie, and the environment of processes that tests start."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

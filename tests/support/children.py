@@ -1,7 +1,5 @@
 """Work done in a forked child, which may be killed, so that the process that looks at what it left lives on."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

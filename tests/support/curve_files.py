@@ -4,8 +4,6 @@ A curve only serves as a pin where every processor follows it. PyTorch and MKL c
 do, so the writer lets them, keeps how far the curve moves beside it, and refuses one that moves too far.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

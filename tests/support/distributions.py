@@ -1,7 +1,5 @@
 """What pyproject.toml declares, and which installed distributions and modules that brings."""
 
-from __future__ import annotations
-
 import functools
 import tomllib
 from collections.abc import Iterable, Mapping

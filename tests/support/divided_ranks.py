@@ -1,7 +1,5 @@
 """One process of the test of divided photos; a module of its own, because other processes import it by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

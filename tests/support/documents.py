@@ -1,7 +1,5 @@
 """The documents of the repository: their code blocks, and the commands that they tell people to type."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

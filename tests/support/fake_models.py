@@ -1,7 +1,5 @@
 """Models without weights for tests of benchmarks: constant, perfect up to noise, binary; of patches and of whole images."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """A full disk, as far as one process is concerned."""
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager

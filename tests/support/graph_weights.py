@@ -1,7 +1,5 @@
 """Weights of a graph matcher for the features of tests, and keypoints with frames."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

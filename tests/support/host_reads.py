@@ -1,7 +1,5 @@
 """A watch for operations that wait for a device, which would stall training on a GPU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Small sets of labeled images: classes that differ in color and texture, in the format of the stores."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

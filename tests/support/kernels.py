@@ -1,7 +1,5 @@
 """Tests of GPU kernels: in a process of their own, on the GPU, or by Triton's interpreter where there is none."""
 
-from __future__ import annotations
-
 import multiprocessing
 import traceback
 from multiprocessing.connection import Connection

@@ -1,7 +1,5 @@
 """Pictures of which the keypoints are known: blobs, corners, and textures turned by a known angle."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import cv2

@@ -1,7 +1,5 @@
 """Small sets of labeled images in the layouts in which the large ones are published, as folders or packed."""
 
-from __future__ import annotations
-
 import tarfile
 import zipfile
 from collections.abc import Sequence

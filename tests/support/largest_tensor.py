@@ -1,7 +1,5 @@
 """How large the largest tensor of a computation is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Batches, and every loss with the settings that it wants to be tested with, for all tests of losses."""
 
-from __future__ import annotations
-
 import importlib
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,5 @@
 """What one of several processes does in the test of distributed losses; a file of its own, because they import it by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

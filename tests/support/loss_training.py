@@ -5,8 +5,6 @@ Everything is in float64, so that other processors follow the same curve closely
 no version of a keypoint detector matters.
 """
 
-from __future__ import annotations
-
 import functools
 import sys
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Features with random descriptors and no image behind them."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 import torch.nn.functional as F

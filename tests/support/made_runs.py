@@ -1,7 +1,5 @@
 """Folders of training runs as ``patchprint train`` leaves them, made up in a moment, and results of benchmarks."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Patches and networks for the tests of networks: smooth like photographs, and with batch statistics that matter."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

@@ -1,7 +1,5 @@
 """How much memory something takes at its peak."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

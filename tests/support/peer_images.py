@@ -1,7 +1,5 @@
 """A photo and its warped copy for the features of others, which were learned on photos and see nothing in noise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

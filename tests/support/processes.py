@@ -1,7 +1,5 @@
 """Several processes of one job, started as torchrun starts them, but from a server that has imported torch once for all."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import socket

@@ -1,7 +1,5 @@
 """Photos of made-up scenes: a textured plane under known homographies, and the corner of a room seen by known cameras."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``patchprint serve`` as a real process, and questions to it over plain HTTP."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import functools

@@ -1,7 +1,5 @@
 """Registries whose every member takes a second or two: some are asked in ``make test-fast``, all in ``make test``."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from typing import Any
 

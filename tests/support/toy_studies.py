@@ -1,7 +1,5 @@
 """Small studies: one that trains narrow networks in a second, and rows with made-up scores."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

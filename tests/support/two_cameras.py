@@ -1,7 +1,5 @@
 """Matches of points in space, as two cameras see them."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

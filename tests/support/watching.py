@@ -1,7 +1,5 @@
 """Memory and open files of this process while something runs for long."""
 
-from __future__ import annotations
-
 import os
 import statistics
 import threading

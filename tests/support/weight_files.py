@@ -1,7 +1,5 @@
 """Shipped weights that say something else about themselves; their checksum is right."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
