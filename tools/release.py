@@ -2,7 +2,7 @@
 
     python -m tools.release [--out dist]
 
-The tag ``vX.Y.Z`` must name the version of ``src/patchprint/__init__.py``, the only place that has it, and the tree must be clean.
+The tag ``vX.Y.Z`` must name the version of ``src/patchprint/__init__.py``, its only place, and the tree must be clean.
 What is committed is built in a folder of its own, with the time of the commit for all files, so that the same tag gives the
 same bytes of both distributions. ``OUT/sbom.cdx.json``, of ``make sbom``, is part of the release where it is there.
 """
