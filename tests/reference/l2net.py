@@ -7,7 +7,7 @@ import math
 from reference.formula import Formula, units
 from reference.mining import distance, dot
 
-VARIANTS = {"": {}, "e1-e2": {"e3": False}}
+VARIANTS = {"": {}, "e1-e2": {"e3": False}, "within": {"within": True}}
 
 
 def reference(settings, points, dim):
@@ -29,10 +29,16 @@ def relative_entropy(logits):
     return total / count
 
 
-def l2net(a, p, x, y, maps, e1=True, e2=True, e3=True):
+def l2net(a, p, x, y, maps, e1=True, e2=True, e3=True, within=False):
     count, dim = len(a), len(x[0])
     total = 0.0
-    if e1:
+    if e1 and within:
+        both = [*a, *p]
+        for i in range(2 * count):
+            match = (i + count) % (2 * count)
+            others = sum(math.exp(-distance(both[i], both[j])) for j in range(2 * count) if j != i)
+            total += (math.log(others) + distance(both[i], both[match])) / (2 * count)
+    elif e1:
         total += relative_entropy([[2 - distance(u, v) for v in p] for u in a])
     if e2:
         for half in (x, y):
