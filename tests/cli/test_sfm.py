@@ -10,6 +10,18 @@ import pytest
 
 from patchprint import cli
 from patchprint.interop import colmap_models
+from support.known_images import texture, write_textures
+
+
+def test_a_single_camera_takes_images_of_one_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """First hour: "COLMAP cannot read 1.png; convert it to JPEG or PNG", after all images were described and matched."""
+    write_textures(tmp_path / "images", 3, 60, 80)
+    cv2.imwrite(str(tmp_path / "images" / "1.png"), texture(60, 81))
+    images, out = str(tmp_path / "images"), str(tmp_path / "out")
+    for command in (["sfm", images, "--out", out], ["data", "build", "photos", images, out]):
+        assert cli.main([*command, "--single-camera"]) == 2
+        expected = "1.png has 81x60 pixels and the others 80x60, but a single camera takes images of one size"
+        assert expected in capsys.readouterr().err and not (tmp_path / "out").exists()
 
 
 def test_sfm_writes_a_model_and_resumes(views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

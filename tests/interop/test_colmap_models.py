@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import torch
 
 from patchprint.common.types import Keypoints
 from patchprint.interop import colmap_models
+from support.checkout import environment
 
 OLD_SCHEMA = """
 CREATE TABLE cameras (camera_id INTEGER PRIMARY KEY, model INTEGER, width INTEGER, height INTEGER, params BLOB,
@@ -29,6 +31,16 @@ def test_zlib_survives_pycolmap() -> None:
     code = "from patchprint.interop.colmap_models import pycolmap; import zlib; print(len(zlib.compress(b'a' * 1000)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes are ended in another way there")
+@pytest.mark.parametrize("handler", ["signal.SIG_DFL", "lambda *_: os._exit(7)"])
+def test_sigterm_does_what_it_did_before_pycolmap_was_imported(handler: str) -> None:
+    """It printed a stack trace of C++, and training wrote no checkpoint where pycolmap was imported meanwhile."""
+    code = f"import os, signal; signal.signal(signal.SIGTERM, {handler})\nfrom patchprint.interop.colmap_models import pycolmap"
+    code += "\nos.kill(os.getpid(), signal.SIGTERM)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment())
+    assert (done.returncode, done.stderr) == (7 if "7" in handler else -signal.SIGTERM, "")
 
 
 def test_an_older_database_is_read_and_left_as_it_is(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from patchprint.common.errors import UserError, suggest
 from patchprint.common.progress import Progress
 from patchprint.common.types import Keypoints
 from patchprint.interop.colmap_models import from_keypoints
+from patchprint.interop.images import image_size
 
 T = TypeVar("T")
 Pair = tuple[str, str]
@@ -58,6 +60,20 @@ class Cameras:
                 f"the camera parameters {self.camera_params!r} are not those of {self.camera_model}: {len(camera.params)} "
                 f"numbers ({camera.params_info}), separated by commas"
             )
+
+    def check_images(self, folder: Path, names: Iterable[str]) -> None:
+        """Raise UserError where images of other sizes are said to come from a single camera."""
+        sizes = dict[str, tuple[int, int]]()
+        for name in names if self.single_camera else ():
+            with contextlib.suppress(UserError, OSError):  # reported by whoever reads the image
+                sizes[name] = image_size(folder / name)
+        usual = Counter(sizes.values()).most_common(1)
+        for name, size in sizes.items():
+            if size != usual[0][0]:
+                raise UserError(
+                    f"{folder / name} has {size[0]}x{size[1]} pixels and the others {usual[0][0][0]}x{usual[0][0][1]}, but a "
+                    "single camera takes images of one size; leave --single-camera or this image out"
+                )
 
     def reader_options(self) -> tuple[Any, Any]:
         """``pycolmap.CameraMode`` and ``pycolmap.ImageReaderOptions``."""

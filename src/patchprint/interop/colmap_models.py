@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import signal
 import sqlite3
 import struct
+import sys
 import zlib  # noqa: F401  (before pycolmap, see above)
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -32,7 +34,12 @@ _LONGEST_SIDE = 1 << 31
 
 def __getattr__(name: str) -> Any:
     if name == "pycolmap":
+        loaded = "pycolmap" in sys.modules
         module = require("pycolmap", extra="sfm")
+        if not loaded:
+            with contextlib.suppress(ValueError):  # not in the main thread
+                # pycolmap answers SIGTERM itself, with a stack trace on stderr, whatever was to be done before.
+                signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM) or signal.SIG_DFL)
         module.logging.minloglevel = max(module.logging.minloglevel, 2)  # errors: stderr is for our own messages
         return module
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -111,6 +111,7 @@ def sfm(
         names = _new_names(images, names, base.features)
     for package in ("pycolmap", "matplotlib.figure", "jinja2"):
         require(package, extra="sfm" if package == "pycolmap" else "images")
+    settings.cameras.check_images(images, names)
     check_pairs([*(() if base is None else base.features), *names], settings.pairs, settings.neighbors, images)
     load_describer(settings.describe, images, names, masks)
     with files.exclusive_writer(out):

@@ -61,6 +61,7 @@ def build(
     names = filter_readable(root, list_images(root), strict)
     if len(names) < 2:
         raise UserError(f"{root} holds {len(names)} readable image; a reconstruction needs at least two")
+    cameras.check_images(root, names)
     if pairs == "auto":
         pairs = "exhaustive" if len(names) < EXHAUSTIVE_BELOW else "retrieval"
     place = Path(work) if work is not None else target.parent / f".{target.name}.sfm"
