@@ -188,6 +188,25 @@ def test_l11_a_child_forked_after_use_computes() -> None:
     assert ended == Ending("done")
 
 
+@pytest.mark.parametrize(
+    ("name", "engine"), [("rootsift", "auto"), ("sdgmnet.tiny", "float32"), ("sdgmnet.tiny", "bfloat16")]
+)
+def test_features_and_matches_have_the_same_bytes_with_any_number_of_threads(name: str, engine: str) -> None:
+    images, found = (data.camera(), data.camera()[40:, 60:]), []
+    threads = torch.get_num_threads()
+    try:
+        for number in (1, 2, 3):
+            torch.set_num_threads(number)
+            model = features.load(name, engine=engine)
+            a, b = (patchprint.extract(image, model, max_keypoints=700) for image in images)
+            matches = patchprint.verify(a, b, patchprint.match(a, b))
+            numbers = (a.keypoints.xy, a.descriptors, b.descriptors, matches.indices, matches.distance, matches.inliers)
+            found.append([each.numpy().tobytes() for each in numbers if each is not None])
+    finally:
+        torch.set_num_threads(threads)
+    assert len(found[0]) == 6 and found[1] == found[0] and found[2] == found[0]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="GOMP, which says how it was set, is on Linux")
 @pytest.mark.parametrize(
     ("program", "spins"), [(("-m", "patchprint", "models"), "0"), (("-c", "import patchprint, torch"), "300000")]
