@@ -43,7 +43,7 @@ def test_weights_of_strangers_run_no_code(legacy: bool, tmp_path: Path) -> None:
     assert not (tmp_path / "trace").exists()
 
 
-@pytest.mark.parametrize("read", [feature_files.load, read_matches])
+@pytest.mark.parametrize("read", [feature_files.load_features, read_matches])
 def test_features_and_matches_of_strangers_run_no_code(read: Any, tmp_path: Path) -> None:
     names = ("model", "names")  # what the readers ask for first
     intruder = np.array([Intruder(tmp_path / "trace")], dtype=object)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -57,23 +55,3 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = patchprint.nothing  # type: ignore[attr-defined]
-
-
-def test_editors_and_type_checkers_are_told_the_same_names() -> None:
-    """What stands under TYPE_CHECKING is what can be had: no name is Any for them that is not for users."""
-    import patchprint
-
-    tree = ast.parse(Path(patchprint.__file__).read_text())
-    (block,) = (node for node in tree.body if isinstance(node, ast.If))
-    told = {
-        alias.asname: f"{node.module}.{alias.name}"
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-        if alias.asname and not alias.asname.startswith("_")
-    }
-    assigned = [ast.unparse(node) for node in block.body if isinstance(node, ast.Assign)]
-    assert assigned == ["load_features, save_features = (_feature_files.load, _feature_files.save)"]
-    told |= {f"{verb}_features": f"patchprint.storage.feature_files.{verb}" for verb in ("load", "save")}
-    real = {name: ".".join(home) for name, home in patchprint._HOMES.items()}
-    assert told == real | {package: f"patchprint.{package}" for package in patchprint._PACKAGES}

@@ -78,7 +78,7 @@ def test_matches_of_two_images(name: str, images: Path, tmp_path: Path, capsys: 
     assert torch.equal(from_two.indices, found.indices)
 
     answer(capsys, "describe", images, "--out", tmp_path / "features", *limit)
-    from_disk = [feature_files.load(tmp_path / "features" / f"{letter}.png.npz") for letter in "ab"]
+    from_disk = [feature_files.load_features(tmp_path / "features" / f"{letter}.png.npz") for letter in "ab"]
     assert torch.equal(patchprint.match(*from_disk).indices, found.indices)
     assert [each.ratio for each in from_disk] == [a.ratio, b.ratio] == 2 * [patchprint.load(model).ratio]
 

@@ -170,8 +170,8 @@ def _describer(model: Model, detector: str, spread: bool, cache: Path) -> Descri
         if not kept.is_file():
             kept.parent.mkdir(parents=True, exist_ok=True)
             features = extract(image, model, max_keypoints=KEYPOINTS, detector=detector, spread=spread)
-            feature_files.save(features, kept)
-        return feature_files.load(kept)
+            feature_files.save_features(features, kept)
+        return feature_files.load_features(kept)
 
     return describe
 

@@ -86,7 +86,7 @@ def stations(photos: BenchImages, settings: DescribeSettings, folder: Path) -> d
             "read": median_ms(lambda: read_gray(file)),
             "detect": median_ms(lambda: find_keypoints(image, max_keypoints=settings.max_keypoints)),
             "describe": median_ms(lambda: describe_found(found, model)),
-            "write": median_ms(lambda: feature_files.save(features, out)),
+            "write": median_ms(lambda: feature_files.save_features(features, out)),
         }
     cv2.setNumThreads(threads)
     return taken

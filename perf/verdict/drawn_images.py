@@ -81,8 +81,8 @@ class DrawnImage:
         kept = cache / f"{model}-{keypoints}" / self.scene.folder / f"{self.name}.npz"
         if not kept.is_file():
             kept.parent.mkdir(parents=True, exist_ok=True)
-            feature_files.save(extract(self.path(data), _loaded(model), max_keypoints=keypoints), kept)
-        return feature_files.load(kept)
+            feature_files.save_features(extract(self.path(data), _loaded(model), max_keypoints=keypoints), kept)
+        return feature_files.load_features(kept)
 
 
 def draw(split: str, data: Path) -> list[DrawnImage]:

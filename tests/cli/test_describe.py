@@ -21,13 +21,13 @@ def test_describing_again_continues_and_other_settings_are_refused(
     described = shutil.copytree(described, tmp_path / "features")
     files = sorted(described.glob("*.npz"))
     kept, lost = files[0].stat().st_mtime_ns, files[1]
-    before = feature_files.load(lost).descriptors
+    before = feature_files.load_features(lost).descriptors
     lost.unlink()
     command = ["describe", str(views), "--out", str(described), "--model", "rootsift", "--max-keypoints"]
     assert cli.main([*command, "400", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["images"] == 3
     assert files[0].stat().st_mtime_ns == kept
-    assert torch.equal(feature_files.load(lost).descriptors, before)
+    assert torch.equal(feature_files.load_features(lost).descriptors, before)
     assert cli.main([*command, "300"]) == 2
     assert "other inputs or settings" in capsys.readouterr().err
 
@@ -111,7 +111,7 @@ def test_masks_and_strictness(views: Path, tmp_path: Path, capsys: pytest.Captur
     command = ["describe", str(photos), "--model", "rootsift", "--max-keypoints", "100"]
     assert cli.main([*command, "--out", str(tmp_path / "out"), "--masks", str(tmp_path / "masks")]) == 0
     for number in range(3):
-        found = feature_files.load(tmp_path / "out" / f"view {number}.png.npz")
+        found = feature_files.load_features(tmp_path / "out" / f"view {number}.png.npz")
         assert len(found) > 20 and found.keypoints.xy[:, 1].max() <= 100
     (photos / "broken.png").write_bytes(b"no picture")
     assert cli.main([*command, "--out", str(tmp_path / "strict"), "--strict"]) == 2

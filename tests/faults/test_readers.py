@@ -30,7 +30,7 @@ FEATURES = made_features.features(made_features.descriptors(4))
 
 @pytest.mark.parametrize("name", ["../x", "/tmp/x", "a/../../x", "C:\\x", "..\\x", "", 7])
 def test_m3_names_in_a_folder_of_features_do_not_lead_out_of_it(name: object, tmp_path: Path) -> None:
-    feature_files.save(FEATURES, tmp_path / "x.npz")
+    feature_files.save_features(FEATURES, tmp_path / "x.npz")
     feature_folder = tmp_path / "features"
     feature_folder.mkdir()
     (feature_folder / feature_files.MANIFEST).write_text(json.dumps({"photos": [name], "settings": {}}))
@@ -231,7 +231,7 @@ def test_m7_a_small_image_of_a_huge_size_is_refused_before_memory_is_taken(tmp_p
 def test_m7_an_npz_that_unpacks_to_far_more_than_it_holds_is_refused(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "bomb.npz", model=np.zeros(10**7))
     with pytest.raises(UserError, match=r"bomb\.npz .* unpacks to far more than it holds"):
-        feature_files.load(tmp_path / "bomb.npz")
+        feature_files.load_features(tmp_path / "bomb.npz")
 
 
 @pytest.mark.parametrize("mode", ["mutual", "ratio", "mutual+ratio", "fginn", "nearest"])

@@ -129,13 +129,13 @@ def test_describing_that_was_killed_ends_as_if_it_had_not_been(desk: Path) -> No
 
 def test_an_image_that_disappears_is_named_and_left_out(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    save = feature_files.save
+    save = feature_files.save_features
 
     def save_and_lose_another(item: features.Features, path: Path) -> None:
         save(item, path)
         (desk / "photos" / "1.png").unlink(missing_ok=True)
 
-    monkeypatch.setattr(feature_files, "save", save_and_lose_another)
+    monkeypatch.setattr(feature_files, "save_features", save_and_lose_another)
     found = describe_folder(desk / "photos", desk / "out", SETTINGS, report=said.append)
     assert list(found) == ["0.png", "2.png"] and found.left_out == ["1.png"]
     assert len(said) == 1 and "1.png" in said[0]

@@ -56,7 +56,7 @@ def all_writers(work: Path) -> dict[str, Writer]:
 
     found = [
         Writer("json", lambda out, which: files.write_json(out, [which] * 3000), _read_json),
-        Writer("features", lambda out, which: feature_files.save(points[which], out), _read_features),
+        Writer("features", lambda out, which: feature_files.save_features(points[which], out), _read_features),
         Writer("shard", lambda out, which: _write_shard(out, points[which]), _read_shard),
         Writer("page", lambda out, which: page.write(_page(which), out), _read_page, ".html"),
         Writer("weights", lambda out, which: weights.save(networks[which], out), _read_weights, ".safetensors"),
@@ -107,7 +107,7 @@ def _read_page(path: Path) -> int:
 
 
 def _read_features(path: Path) -> Any:
-    return _numbers(feature_files.load(path))
+    return _numbers(feature_files.load_features(path))
 
 
 class _Alone(Shards):
@@ -122,7 +122,7 @@ def _write_shard(path: Path, item: feature_files.Features) -> None:
 
 
 def _read_shard(path: Path) -> Any:
-    return _numbers(feature_files.load("a.png", _Alone(path, ["a.png"], 1).read("a.png")))
+    return _numbers(feature_files.load_features("a.png", _Alone(path, ["a.png"], 1).read("a.png")))
 
 
 def _read_weights(path: Path) -> str:

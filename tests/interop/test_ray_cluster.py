@@ -108,7 +108,7 @@ def test_a_worker_says_what_is_wrong_with_a_photo(photos: Path, tmp_path: Path) 
     (tmp_path / "bad.png").write_bytes(b"no image")
     jobs = [Job(path, None, tmp_path / "out.npz") for path in (photos / "001.png", tmp_path / "bad.png")]
     good, bad = describe_jobs._block_describer(SETTINGS, torch.get_num_threads())(jobs)
-    assert isinstance(good, bytes) and len(feature_files.load("001.png", good)) == 16
+    assert isinstance(good, bytes) and len(feature_files.load_features("001.png", good)) == 16
     assert str(bad) == f"{tmp_path}/bad.png is not an image that can be read; it is damaged, or of an unknown format"
 
 

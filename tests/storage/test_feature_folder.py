@@ -40,9 +40,9 @@ def test_what_is_there_is_not_made_again(photos: Path, tmp_path: Path, monkeypat
     describe_folder(photos, tmp_path / "out", SETTINGS)
     (tmp_path / "out" / "view-1.png.npz").unlink()
     made = []
-    save = feature_files.save
+    save = feature_files.save_features
     monkeypatch.setattr(
-        feature_files, "save", lambda features, path: (made.append(Path(path).name), save(features, path))
+        feature_files, "save_features", lambda features, path: (made.append(Path(path).name), save(features, path))
     )
     describe_folder(photos, tmp_path / "out", SETTINGS)
     assert made == ["view-1.png.npz"]

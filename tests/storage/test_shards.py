@@ -54,9 +54,9 @@ def test_only_what_is_missing_is_made(photos: Path, tmp_path: Path, monkeypatch:
     assert describe_folder(photos, out, SETTINGS, shards=True, report=said.append).left_out == ["2.png"]
     before = {path.name: path.read_bytes() for path in (out / "shards").iterdir()}
     made = []
-    save = feature_files.save
+    save = feature_files.save_features
     monkeypatch.setattr(
-        feature_files, "save", lambda features, path: (made.append(Path(path).name), save(features, path))
+        feature_files, "save_features", lambda features, path: (made.append(Path(path).name), save(features, path))
     )
     (photos / "2.png").write_bytes(good)
     (out / "shards" / "000002.zip").unlink()

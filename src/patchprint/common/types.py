@@ -12,7 +12,7 @@ OpenCV is here, since its keypoints are taken wherever ours are.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -96,15 +96,10 @@ class Keypoints:
         parts = [part for part in parts if len(part)]
         if not parts:
             return Keypoints.empty()
-        scores = [part.score for part in parts if part.score is not None]
+        names = ["xy", "scale", "angle", *(["score"] if all(part.score is not None for part in parts) else [])]
+        joined = {name: torch.cat([getattr(part, name) for part in parts]) for name in names}
         shaped = any(part.affine is not None for part in parts)
-        return Keypoints(
-            torch.cat([part.xy for part in parts]),
-            torch.cat([part.scale for part in parts]),
-            torch.cat([part.angle for part in parts]),
-            torch.cat(scores) if len(scores) == len(parts) else None,
-            torch.cat([part.frames() for part in parts]) if shaped else None,
-        )
+        return Keypoints(**joined, affine=torch.cat([part.frames() for part in parts]) if shaped else None)
 
     @staticmethod
     def from_arrays(arrays: Mapping[str, np.ndarray]) -> Keypoints:
@@ -193,17 +188,13 @@ class Keypoints:
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Convert the fields that are given to arrays, by name."""
-        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {name: value.cpu().numpy() for name, value in given.items() if value is not None}
+        return {name: value.cpu().numpy() for name, value in vars(self).items() if value is not None}
 
     def to(self, device: torch.device | str) -> Keypoints:
         return self._map(lambda value: value.to(device))
 
-    def _map(self, function: Any) -> Keypoints:
-        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return dataclasses.replace(
-            self, **{name: function(value) for name, value in given.items() if value is not None}
-        )
+    def _map(self, function: Callable[[Tensor], Tensor]) -> Keypoints:
+        return Keypoints(**{name: function(value) for name, value in vars(self).items() if value is not None})
 
 
 # Keypoints, or a list of cv2.KeyPoint.

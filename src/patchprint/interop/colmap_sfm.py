@@ -40,6 +40,8 @@ def reconstruct(
     matches: Mapping[Pair, np.ndarray],
     work_folder: str | Path,
     cameras: Cameras | None = None,
+    *,
+    base_folder: str | Path | None = None,
     max_error: float = 4.0,
     seed: int = 0,
     mapper: Mapper = "incremental",
@@ -53,6 +55,8 @@ def reconstruct(
     Args:
         keypoints: by image name, relative to ``image_folder``.
         matches: (M, 2) indices by pair of names.
+        base_folder: work folder of an earlier call, to whose model the images are added. It is not changed. Known cameras keep
+            their poses, so that measurements in the old model hold in the new one; points are added and refined.
         mapper: "incremental", one image after the other; "hierarchical", the same for parts of the images, which are then
             merged; "global", all cameras at once (GLOMAP).
         memory_gb: limit for the parts that "hierarchical" maps in parallel.
@@ -61,63 +65,22 @@ def reconstruct(
         The largest model, a ``pycolmap.Reconstruction``.
     """
     work, database = Path(work_folder), Path(work_folder) / "database.db"
+    base = None if base_folder is None else Path(base_folder)
     inputs = _fingerprint(keypoints, matches) + ("" if mapper == "incremental" else f" {mapper}")
+    if base is not None:
+        inputs = hashlib.sha256(inputs.encode() + (base / "sparse" / "points3D.bin").read_bytes()).hexdigest()
     claim_folder(work, MADE_BY, CONTENTS, inputs)
     if not (work / "sparse").is_dir():
-        _fill(database, image_folder, keypoints, matches, cameras, max_error, seed)
-        map_images(database, image_folder, work / "sparse", len(keypoints), seed, mapper, memory_gb)
-    return read_model(work / "sparse")
-
-
-def extend(
-    base_folder: str | Path,
-    image_folder: str | Path,
-    keypoints: Mapping[str, Keypoints],
-    matches: Mapping[Pair, np.ndarray],
-    work_folder: str | Path,
-    cameras: Cameras | None = None,
-    max_error: float = 4.0,
-    seed: int = 0,
-) -> Any:
-    """Add images to the model that `reconstruct` or this function left in ``base_folder``.
-
-    ``work_folder`` receives a database and a model of all images; ``base_folder`` is not changed. Known cameras keep their
-    poses, so that measurements in the old model hold in the new one; points are added and refined.
-
-    Args:
-        keypoints: of the new images, relative to ``image_folder``.
-        matches: of pairs in which at least one image is new.
-    """
-    base, work, database = Path(base_folder), Path(work_folder), Path(work_folder) / "database.db"
-    inputs = hashlib.sha256(_fingerprint(keypoints, matches).encode())
-    inputs.update((base / "sparse" / "points3D.bin").read_bytes())
-    claim_folder(work, MADE_BY, CONTENTS, inputs.hexdigest())
-    if not (work / "sparse").is_dir():
-        if not database.is_file():
+        if base is not None and not database.is_file():
             copy_database(base / "database.db", database)
-        _fill(database, image_folder, keypoints, matches, cameras, max_error, seed)
-        # Incremental mapping goes on from the old model, whose cameras keep their poses.
-        with atomic_folder(work / "sparse", MADE_BY) as temporary:
-            model = _run_mapper(database, image_folder, temporary, len(keypoints), seed, base / "sparse")[0]
-            _move_back(model, base / "sparse")
-            model.write(temporary)
-            _refuse_cut_model(temporary)
+        write_features(database, image_folder, keypoints, cameras)
+        write_matches(database, matches)
+        verify(database, max_error, seed)
+        if base is None:
+            map_images(database, image_folder, work / "sparse", len(keypoints), seed, mapper, memory_gb)
+        else:
+            _extend_model(database, image_folder, work / "sparse", len(keypoints), seed, base / "sparse")
     return read_model(work / "sparse")
-
-
-def _fill(
-    database: Path,
-    image_folder: str | Path,
-    keypoints: Mapping[str, Keypoints],
-    matches: Mapping[Pair, np.ndarray],
-    cameras: Cameras | None,
-    max_error: float,
-    seed: int,
-) -> None:
-    """Add keypoints and verified matches to a database."""
-    write_features(database, image_folder, keypoints, cameras)
-    write_matches(database, matches)
-    verify(database, max_error, seed)
 
 
 def max_parallel_images(
@@ -212,17 +175,20 @@ def map_images(
             candidates.rmdir()
 
 
-def _move_back(model: Any, start: Path) -> None:
-    """Undo the shift and the scale by which COLMAP normalizes a finished model."""
+def _extend_model(database: Path, image_folder: str | Path, out: Path, num_images: int, seed: int, start: Path) -> None:
+    """Map further images into the model of ``start``, whose cameras keep their poses."""
     from patchprint.interop.colmap_models import pycolmap
 
-    before = poses_of_model(read_model(start))
-    after = poses_of_model(model)
-    names = sorted(before)
-    old, new = (np.stack([poses[name].center for name in names]) for poses in (before, after))
-    farthest = int(np.linalg.norm(old - old[0], axis=1).argmax())
-    scale = np.linalg.norm(old[farthest] - old[0]) / np.linalg.norm(new[farthest] - new[0])
-    model.transform(pycolmap.Sim3d(scale, pycolmap.Rotation3d(), old[0] - scale * new[0]))
+    with atomic_folder(out, MADE_BY) as temporary:
+        model = _run_mapper(database, image_folder, temporary, num_images, seed, start)[0]
+        # COLMAP normalizes a finished model: undo the shift and the scale.
+        before, after = poses_of_model(read_model(start)), poses_of_model(model)
+        old, new = (np.stack([poses[name].center for name in sorted(before)]) for poses in (before, after))
+        farthest = int(np.linalg.norm(old - old[0], axis=1).argmax())
+        scale = np.linalg.norm(old[farthest] - old[0]) / np.linalg.norm(new[farthest] - new[0])
+        model.transform(pycolmap.Sim3d(scale, pycolmap.Rotation3d(), old[0] - scale * new[0]))
+        model.write(temporary)
+        _refuse_cut_model(temporary)
 
 
 def _run_mapper(

@@ -149,18 +149,17 @@ def sfm(
             found = match_folder(features, pairs, kept, rule, device=device, cluster=cluster, disposable=True)
             report("3/3  COLMAP verifies and maps")
             keypoints = View(features, lambda item: item.keypoints, [name for name in names if name in features])
-            made = (
+            model = colmap_sfm.reconstruct(
                 images,
                 keypoints,
                 View(found, lambda matches: matches.indices.numpy()),
                 out / MODEL,
                 settings.cameras,
+                base_folder=None if base is None else base.folder / MODEL,
+                seed=settings.seed,
+                mapper=settings.mapper,
+                memory_gb=settings.memory,
             )
-            if base is not None:
-                model = colmap_sfm.extend(base.folder / MODEL, *made, seed=settings.seed)
-            else:
-                mapping = {"mapper": settings.mapper, "memory_gb": settings.memory}
-                model = colmap_sfm.reconstruct(*made, seed=settings.seed, **mapping)  # type: ignore[arg-type]
         _write_results(images, into, out, settings, features, model, calls)
     return SfmFolder(out, features, model)
 

@@ -56,7 +56,7 @@ def save(job: Job, features: Features | Exception) -> Exception | None:
     """Write the feature file; returns the error, if there is one."""
     if isinstance(features, Exception):
         return features
-    feature_files.save(features, job.out)
+    feature_files.save_features(features, job.out)
     return None
 
 

@@ -27,14 +27,14 @@ MADE_BY = "patchprint describe"
 WHAT = "a features file of patchprint"
 
 
-def save(features: Features, path: str | Path) -> None:
+def save_features(features: Features, path: str | Path) -> None:
     """Write the features of one image atomically."""
     with files.atomic_file(path) as temporary:
         temporary.write_bytes(to_bytes(features))
 
 
 def to_bytes(features: Features) -> bytes:
-    """The bytes that `save` writes."""
+    """The bytes that `save_features` writes."""
     values: dict[str, Any] = features.keypoints.to_arrays()
     values["descriptors"] = features.descriptors.cpu().numpy()
     values["image_size"] = np.array(features.image_size)
@@ -46,8 +46,8 @@ def to_bytes(features: Features) -> bytes:
     return stream.getvalue()
 
 
-def load(path: str | Path, data: bytes | None = None) -> Features:
-    """Read features that `save` wrote, from a file or from its ``data``."""
+def load_features(path: str | Path, data: bytes | None = None) -> Features:
+    """Read features that `save_features` wrote, from a file or from its ``data``."""
     values = read_npz(path, WHAT, data)
     with parsing(path, WHAT):
         name, sha256 = (str(word) for word in values["model"])
@@ -89,13 +89,15 @@ class FeatureFolder(Mapping[str, Features]):
         return [name for name in self.manifest["photos"] if name not in self]
 
     def contents(self, name: str) -> bytes:
-        """The bytes that `save` wrote for an image."""
+        """The bytes that `save_features` wrote for an image."""
         return self.shards.read(name) if self.shards and name in self._in_shard else self._alone(name).read_bytes()
 
     def __getitem__(self, name: str) -> Features:
         if name not in self._known:
             raise KeyError(name)
-        return load(self._alone(name), self.shards.read(name) if self.shards and name in self._in_shard else None)
+        return load_features(
+            self._alone(name), self.shards.read(name) if self.shards and name in self._in_shard else None
+        )
 
     def __contains__(self, name: object) -> bool:
         return name in self._known  # without reading the file

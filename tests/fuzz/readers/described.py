@@ -27,7 +27,7 @@ def some_features() -> feature_files.Features:
 
 
 def write_features(folder: Path) -> None:
-    feature_files.save(some_features(), folder / "a.jpg.npz")
+    feature_files.save_features(some_features(), folder / "a.jpg.npz")
     plan = {"photos": ["a.jpg", "b.jpg"], "photos_folder": "photos", "settings": {"model": "m"}, "ratio": 0.8}
     files.write_json(folder / feature_files.MANIFEST, plan)
 
