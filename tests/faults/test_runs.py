@@ -19,11 +19,11 @@ from skimage import data
 
 import patchprint
 from faults.conftest import Typed, snapshot
-from patchprint import features, networks
+from patchprint import networks
 from patchprint.common.errors import UserError
 from patchprint.features.extract import DescribeSettings
 from patchprint.networks import weights
-from patchprint.storage import feature_files
+from patchprint.storage import describe_jobs
 from patchprint.storage.feature_folder import describe_folder
 from patchprint.training import checkpoint
 from support import children, training_data
@@ -129,13 +129,13 @@ def test_describing_that_was_killed_ends_as_if_it_had_not_been(desk: Path) -> No
 
 def test_an_image_that_disappears_is_named_and_left_out(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    save = feature_files.save_features
+    save = describe_jobs._save
 
-    def save_and_lose_another(item: features.Features, path: Path) -> None:
-        save(item, path)
+    def save_and_lose_another(job: describe_jobs.Job, made: bytes | Exception) -> Exception | None:
         (desk / "photos" / "1.png").unlink(missing_ok=True)
+        return save(job, made)
 
-    monkeypatch.setattr(feature_files, "save_features", save_and_lose_another)
+    monkeypatch.setattr(describe_jobs, "_save", save_and_lose_another)
     found = describe_folder(desk / "photos", desk / "out", SETTINGS, report=said.append)
     assert list(found) == ["0.png", "2.png"] and found.left_out == ["1.png"]
     assert len(said) == 1 and "1.png" in said[0]

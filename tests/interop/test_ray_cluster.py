@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import threading
@@ -107,7 +108,7 @@ def test_a_lost_worker_and_a_lost_node_cost_nothing_but_time(
 def test_a_worker_says_what_is_wrong_with_a_photo(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.png").write_bytes(b"no image")
     jobs = [Job(path, None, tmp_path / "out.npz") for path in (photos / "001.png", tmp_path / "bad.png")]
-    good, bad = describe_jobs._block_describer(SETTINGS, torch.get_num_threads())(jobs)
+    good, bad = describe_jobs._describer(SETTINGS, torch.get_num_threads())(jobs)
     assert isinstance(good, bytes) and len(feature_files.load_features("001.png", good)) == 16
     assert str(bad) == f"{tmp_path}/bad.png is not an image that can be read; it is damaged, or of an unknown format"
 
@@ -166,13 +167,13 @@ def test_faults_of_workers_name_the_node(three_nodes: Any, tmp_path: Path) -> No
         worker_resources(ray, "cuda")
 
 
-def test_a_job_that_kills_every_worker_ends_the_work(three_nodes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_kills_every_worker_is_given_up(three_nodes: Any) -> None:
     def prepare() -> Callable[[int], None]:
         return lambda job: os._exit(1)
 
-    monkeypatch.setattr(ray_cluster, "MAX_RETRIES", 1)
-    with pytest.raises(OSError, match=r"a worker died 2 times with the same job.*goes on where this stopped"):
-        list(run_jobs(ray, [0], prepare))
+    ((number, outcome),) = run_jobs(ray, [0], prepare, retries=1)
+    assert number == 0 and isinstance(outcome, ray_cluster.WorkerLostError)
+    assert re.search("a worker died 2 times with the same job.*goes on where this stopped", str(outcome))
 
 
 @pytest.mark.slow

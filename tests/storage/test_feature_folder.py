@@ -15,7 +15,7 @@ import torch
 
 from patchprint.features import extract
 from patchprint.features.extract import DescribeSettings
-from patchprint.storage import describe_jobs, feature_files, feature_folder
+from patchprint.storage import describe_jobs, feature_folder
 from patchprint.storage.feature_folder import describe_folder
 from support.scenes import Room
 
@@ -40,10 +40,8 @@ def test_what_is_there_is_not_made_again(photos: Path, tmp_path: Path, monkeypat
     describe_folder(photos, tmp_path / "out", SETTINGS)
     (tmp_path / "out" / "view-1.png.npz").unlink()
     made = []
-    save = feature_files.save_features
-    monkeypatch.setattr(
-        feature_files, "save_features", lambda features, path: (made.append(Path(path).name), save(features, path))
-    )
+    save = describe_jobs._save
+    monkeypatch.setattr(describe_jobs, "_save", lambda job, data: (made.append(job.out.name), save(job, data))[1])
     describe_folder(photos, tmp_path / "out", SETTINGS)
     assert made == ["view-1.png.npz"]
     with pytest.raises(ValueError, match="other inputs or settings"):

@@ -11,7 +11,7 @@ import pytest
 
 from patchprint.features.extract import DescribeSettings
 from patchprint.interop import hloc
-from patchprint.storage import feature_files, feature_formats, shards
+from patchprint.storage import describe_jobs, feature_formats, shards
 from patchprint.storage.feature_files import FeatureFolder
 from patchprint.storage.feature_folder import describe_folder
 from support.known_images import texture
@@ -54,10 +54,8 @@ def test_only_what_is_missing_is_made(photos: Path, tmp_path: Path, monkeypatch:
     assert describe_folder(photos, out, SETTINGS, shards=True, report=said.append).left_out == ["2.png"]
     before = {path.name: path.read_bytes() for path in (out / "shards").iterdir()}
     made = []
-    save = feature_files.save_features
-    monkeypatch.setattr(
-        feature_files, "save_features", lambda features, path: (made.append(Path(path).name), save(features, path))
-    )
+    save = describe_jobs._save
+    monkeypatch.setattr(describe_jobs, "_save", lambda job, data: (made.append(job.out.name), save(job, data))[1])
     (photos / "2.png").write_bytes(good)
     (out / "shards" / "000002.zip").unlink()
     whole = describe_folder(photos, out, SETTINGS, shards=True)

@@ -1,7 +1,7 @@
 """Worker processes: long-lived, replaced when they die, killed at a deadline, and gone when their parent is.
 
 Workers are spawned, since a forked child of a process that has used torch's threads or a GPU may hang. A request is pickled on
-its way to the worker; a reply is JSON, since a worker that decoded a hostile file must not send pickles.
+its way to the worker. A reply is JSON where the worker reads files of strangers, since a hostile one must not send pickles.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
 from patchprint.common.signals import sigterm_as_exit
 
 Task = TypeVar("Task")
+Answer = TypeVar("Answer")
 _PATIENCE = 60  # seconds in which a task that is asked to stop may write its checkpoint
 
 
 class WorkerDiedError(Exception):
-    """A worker process ended with ``code`` while it had a request."""
+    """A worker process ended with ``code``, with a request in hand, or before it was ready for one."""
 
-    def __init__(self, code: int | None) -> None:
+    def __init__(self, code: int | None, was_ready: bool) -> None:
         super().__init__(f"its process ended with exit code {code}")
-        self.code = code
+        self.code, self.was_ready = code, was_ready
 
 
 class Worker:
@@ -36,10 +37,11 @@ class Worker:
 
     Args:
         create: called in the process, with ``arguments``; returns the function that answers requests.
+        pickled: replies are pickled, which only a process that is trusted may send; else JSON.
     """
 
-    def __init__(self, create: Callable[..., Callable[[Any], Any]], *arguments: Any) -> None:
-        self._create, self._arguments = create, arguments
+    def __init__(self, create: Callable[..., Callable[[Any], Any]], *arguments: Any, pickled: bool = False) -> None:
+        self._create, self._arguments, self._pickled = create, arguments, pickled
         self._process: Any = None
         self._is_ready = False
         self.is_busy = False
@@ -51,7 +53,7 @@ class Worker:
             return
         spawn = multiprocessing.get_context("spawn")
         self.connection, theirs = spawn.Pipe()
-        self._process = spawn.Process(target=_serve, args=(theirs, self._create, self._arguments))
+        self._process = spawn.Process(target=_serve, args=(theirs, self._create, self._arguments, self._pickled))
         self._process.start()
         theirs.close()  # so that the death of the process closes the pipe
         self._is_ready = False
@@ -88,14 +90,14 @@ class Worker:
             if seconds is not None and not self.connection.poll(max(seconds, 0)):
                 self.stop()
                 raise TimeoutError(f"the request took longer than {seconds:g} seconds")
-            reply = json.loads(self.connection.recv_bytes())
+            reply = self.connection.recv() if self._pickled else json.loads(self.connection.recv_bytes())
             self.is_busy = False
             return reply
         except (EOFError, ConnectionError):
             self._process.join(1)  # its own exit code is of interest
             process = self._process
             self.stop()
-            raise WorkerDiedError(process.exitcode) from None
+            raise WorkerDiedError(process.exitcode, self._is_ready) from None
 
     def ask_to_stop(self) -> None:
         """Close an idle process; send SIGTERM to a busy one, on which a training run writes its checkpoint."""
@@ -114,38 +116,42 @@ class Worker:
             self._process, self.is_busy = None, False
 
 
-def run_tasks(function: Callable[[Task], str], tasks: Iterable[Task], workers: int) -> Iterator[tuple[Task, str]]:
-    """Yield every task with what ``function`` returns for it, as they finish, on so many workers.
+def run_tasks(
+    create: Callable[[], Callable[[Task], Answer]], tasks: Sequence[Task], workers: int
+) -> Iterator[tuple[int, Answer | WorkerDiedError]]:
+    """Yield the number of each task with its answer, as they finish, on so many workers.
 
-    A worker that dies takes only its task with it, whose answer says so. One worker is this process. Where the caller is
-    stopped, by SIGTERM too, so are the workers.
+    A worker that dies takes only its task with it, whose answer is the error. Where the caller is stopped, by SIGTERM too, so
+    are the workers.
+
+    Args:
+        create: called in each worker; returns the function that answers a task.
     """
-    waiting = deque(tasks)
-    if workers == 1:
-        for task in waiting:
-            yield task, function(task)
-        return
-    pool = [Worker(_same, function) for _ in range(min(workers, len(waiting)))]
-    in_hand: dict[Worker, Task] = {}
+    waiting = deque(enumerate(tasks))
+    pool = [Worker(create, pickled=True) for _ in range(min(workers, len(waiting)))]
+    in_hand: dict[Worker, int] = {}
+
+    def send(worker: Worker) -> None:
+        in_hand[worker], task = waiting.popleft()
+        worker.send(task)
+
     with sigterm_as_exit(), _shared_cores(workers):
         try:
             for worker in pool:
-                in_hand[worker] = waiting.popleft()
-                worker.send(in_hand[worker])
+                send(worker)
             while busy := {worker.connection: worker for worker in in_hand}:
                 for connection in wait(list(busy)):
                     worker = busy[connection]  # type: ignore[index]
                     if not worker.has_reply():
                         continue
-                    task = in_hand.pop(worker)
+                    number = in_hand.pop(worker)
                     try:
                         answer = worker.receive()
                     except WorkerDiedError as error:
-                        answer = str(error)
+                        answer = error
                     if waiting:
-                        in_hand[worker] = waiting.popleft()
-                        worker.send(in_hand[worker])
-                    yield task, answer
+                        send(worker)
+                    yield number, answer
         finally:
             for worker in pool:
                 worker.ask_to_stop()
@@ -153,11 +159,9 @@ def run_tasks(function: Callable[[Task], str], tasks: Iterable[Task], workers: i
                 worker.stop(_PATIENCE)
 
 
-def _same(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return function
-
-
-def _serve(connection: Connection, create: Callable[..., Callable[[Any], Any]], arguments: tuple[Any, ...]) -> None:
+def _serve(
+    connection: Connection, create: Callable[..., Callable[[Any], Any]], arguments: tuple[Any, ...], pickled: bool
+) -> None:
     """Answer requests until the other end closes. Ctrl-C in the terminal is for the parent, which then stops this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -165,7 +169,8 @@ def _serve(connection: Connection, create: Callable[..., Callable[[Any], Any]], 
         answer = create(*arguments)
         connection.send_bytes(b"ready")
         while True:
-            connection.send_bytes(json.dumps(answer(connection.recv())).encode())
+            reply = answer(connection.recv())
+            connection.send(reply) if pickled else connection.send_bytes(json.dumps(reply).encode())
 
 
 def _end_with_parent() -> None:

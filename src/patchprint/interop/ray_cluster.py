@@ -131,23 +131,20 @@ def run_jobs(
     jobs: Sequence[Job],
     prepare: Callable[[], Callable[[Job], Outcome]],
     resources: WorkerResources | None = None,
-    on_loss: Callable[[int], None] | None = None,
-) -> Iterator[tuple[int, Outcome]]:
+    retries: int = MAX_RETRIES,
+) -> Iterator[tuple[int, Outcome | WorkerLostError]]:
     """Run jobs on all nodes and yield the number and the outcome of each, as they finish.
 
     A worker gets its next job when the outcome of the last one was taken, so that a slow consumer slows workers down.
-    Ray restarts a worker that died, with its job, up to `MAX_RETRIES` times.
+    Ray restarts a worker that died, with its job, up to ``retries`` times; the outcome of such a job is the error.
 
     Args:
         prepare: called once by each worker; returns the function that runs a job.
-        on_loss: called with the number of a job that killed two workers, which is then given up; without it such a job is tried
-            `MAX_RETRIES` times more, and then ends the work.
 
     Raises:
         UserError or OSError: that ``prepare`` or a job raised, with the name of the node.
     """
     resources = resources or WorkerResources()
-    retries = MAX_RETRIES if on_loss is None else 1
     create = ray.remote(num_cpus=resources.cores, num_gpus=resources.gpus, max_restarts=-1, max_task_retries=retries)(
         _Worker
     ).remote
@@ -164,24 +161,19 @@ def run_jobs(
                 submit(create(prepare))  # Ray sets OMP_NUM_THREADS to its cores
             ended, _ = ray.wait(list(running), num_returns=1, timeout=_POLL_SECONDS)
             for future in ended:
-                outcome = _outcome(ray, future)
-                if isinstance(outcome, Exception) and not (on_loss and isinstance(outcome, _WorkerLostError)):
-                    raise outcome
+                outcome = _outcome(ray, future, retries)
                 worker, number = running.pop(future)
                 if waiting:
                     submit(worker)
                 else:
                     ray.kill(worker)
-                if on_loss is not None and isinstance(outcome, _WorkerLostError):
-                    on_loss(number)
-                else:
-                    yield number, outcome
+                yield number, outcome
     finally:
         for worker, _ in running.values():
             ray.kill(worker)
 
 
-class _WorkerLostError(OSError):
+class WorkerLostError(OSError):
     """A job killed its worker each time that it was tried."""
 
 
@@ -192,21 +184,21 @@ def _max_workers(ray: Any, resources: WorkerResources) -> int:
     return max(1, int(min(by_cores, there.get("GPU", 0) // resources.gpus) if resources.gpus else by_cores))
 
 
-def _outcome(ray: Any, future: Any) -> Any:
-    """Return the outcome of a job, or the error that ends the work."""
+def _outcome(ray: Any, future: Any, retries: int) -> Any:
+    """Return the outcome of a job, a WorkerLostError among them; raises the error that ends the work."""
     errors = ray.exceptions
     try:
         outcome = ray.get(future)
     except errors.OutOfDiskError as error:
-        return OSError(f"the disk of a node is full ({_short(error)}); make room and run again, {_RESUMES}")
+        raise OSError(f"the disk of a node is full ({_short(error)}); make room and run again, {_RESUMES}") from error
     except (errors.RayActorError, errors.ObjectLostError, errors.WorkerCrashedError, errors.OutOfMemoryError) as error:
-        return _WorkerLostError(
-            f"a worker died {MAX_RETRIES + 1} times with the same job, the last time with: {_short(error)}; most likely a node "
+        return WorkerLostError(
+            f"a worker died {retries + 1} times with the same job, the last time with: {_short(error)}; most likely a node "
             f"has too little memory for it; run again, {_RESUMES}"
         )
     if not isinstance(outcome, _Failure):
         return outcome
-    return UserError(outcome.message) if outcome.is_user_error else OSError(f"{outcome.message}; run again, {_RESUMES}")
+    raise UserError(outcome.message) if outcome.is_user_error else OSError(f"{outcome.message}; run again, {_RESUMES}")
 
 
 _RESUMES = "which goes on where this stopped"

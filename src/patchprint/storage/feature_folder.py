@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -170,9 +171,11 @@ def _run_here(
     jobs: Mapping[str, Job], shards: Shards | None, settings: DescribeSettings, workers: int, in_hand: Path
 ) -> Iterator[list[Exception | None]]:
     """Run jobs on this machine; a shard is packed after its last image, so that few single files exist at any time."""
-    packed = 0
-    for name, problem in zip(jobs, run_jobs(list(jobs.values()), settings, workers, in_hand), strict=True):
-        while shards is not None and packed < shards.number(name):
-            shards.pack(packed)
-            packed += 1
+    numbers = {} if shards is None else {job: shards.number(name) for name, job in jobs.items()}
+    left = Counter(numbers.values())
+    for job, problem in run_jobs(list(jobs.values()), settings, workers, in_hand):
+        if shards is not None:
+            left[numbers[job]] -= 1
+            if not left[numbers[job]]:
+                shards.pack(numbers[job])
         yield [problem]

@@ -151,7 +151,10 @@ def _on_cluster(
         ray_cluster.check_paths_on_nodes(ray, folder)
         resources = ray_cluster.worker_resources(ray, device)
         prepare = partial(_matcher, folder, rule, "cuda" if resources.gpus else "cpu")
-        yield from ray_cluster.run_jobs(ray, work, prepare, resources)
+        for index, made in ray_cluster.run_jobs(ray, work, prepare, resources):
+            if isinstance(made, OSError):
+                raise made
+            yield index, made
 
 
 def _matcher(features: Mapping[str, Features] | Path, rule: MatchRule, device: str) -> Callable[[list[Pair]], bytes]:

@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,6 +96,10 @@ def do_run(plan: Plan) -> str:
             _clear_memory()
     plan.log.unlink()
     return ""
+
+
+def _runner() -> Callable[[Plan], str]:
+    return do_run
 
 
 def _train_and_measure(plan: Plan) -> None:
@@ -186,7 +190,10 @@ def _do_runs(plans: Mapping[str, Plan], options: Options) -> dict[str, str]:
                     errors[each.name] = f"{each.start.name}, which it starts from, failed"
                 else:
                     able.append(each)
-            for each, error in run_tasks(do_run, able, options.workers):
+            several = options.workers > 1
+            answers = run_tasks(_runner, able, options.workers) if several else enumerate(map(do_run, able))
+            for index, answer in answers:
+                each, error = able[index], str(answer)
                 number += 1
                 bar.update()
                 if error:
