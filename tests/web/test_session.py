@@ -51,35 +51,6 @@ def command(capsys: pytest.CaptureFixture[str], *words: object) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize(
-    ("settings", "flags"),
-    [
-        ({"model": "hardnet.small"}, ["--model", "hardnet.small"]),
-        ({"model": "sift", "matcher": "mutual"}, ["--model", "sift", "--matcher", "mutual"]),
-        ({"model": "rootsift", "ratio": 0.9, "upright": True}, ["--model", "rootsift", "--ratio", 0.9, "--upright"]),
-        ({"model": "sift", "max_size": 150, "spread": False}, ["--model", "sift", "--max-size", 150, "--no-spread"]),
-    ],
-)
-def test_the_answer_and_the_table_of_the_command_line(
-    session: MatchSession,
-    pair: Sequence[Upload],
-    images: tuple[Path, Path],
-    settings: dict,
-    flags: list,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    printed = command(capsys, "match", *images, "--max-keypoints", 200, "--out", tmp_path / "m.csv", *flags)
-    question = asked(pair, **settings)
-    found = session.match(question)
-    assert found.pop("seconds") >= 0 and printed.pop("seconds") > 0
-    assert json.loads(json.dumps(found)) == printed and printed["matches"] > 20
-    compared = session.compare(question, "sift")
-    assert compared["csv"].encode() == (tmp_path / "m.csv").read_bytes()
-    assert {name: compared["result"][name] for name in found} == found
-    assert len(compared["all_a"]) == found["keypoints_a"] and compared["size_b"] == (280, 240)
-
-
 @pytest.mark.parametrize("ratio", [None, 0.7, 0.9])
 def test_point_9_the_baseline_is_matched_with_the_ratio_of_the_model(
     session: MatchSession, pair: Sequence[Upload], ratio: float | None
