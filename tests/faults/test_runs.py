@@ -197,7 +197,7 @@ def test_features_and_matches_have_the_same_bytes_with_any_number_of_threads(nam
     try:
         for number in (1, 2, 3):
             torch.set_num_threads(number)
-            model = features.load(name, engine=engine)
+            model = patchprint.load(name, engine=engine)
             a, b = (patchprint.extract(image, model, max_keypoints=700) for image in images)
             matches = patchprint.verify(a, b, patchprint.match(a, b))
             numbers = (a.keypoints.xy, a.descriptors, b.descriptors, matches.indices, matches.distance, matches.inliers)

@@ -73,18 +73,19 @@ STUDIES = {
         summary="L2-Net's progressive sampling against batches of random points, and negatives within both views (Y^T Y)",
         data=UBC_SETS,
         cases=tuple(
-            Case({"sampling": title}, "l2net", "liberty", {"hold_out": False, **settings})
-            for title, settings in {
-                "random": {"batcher": "pairs"},
-                "progressive": {"batcher": "progressive"},
-                "progressive, Y^T Y": {"batcher": "progressive", "loss_settings": {"within": True}},
-            }.items()
+            Case({"sampling": title}, "l2net", "liberty", {"hold_out": False, "batcher": batcher, **settings})
+            for title, batcher, settings in (
+                ("random", "pairs", {}),
+                ("progressive", "progressive", {}),
+                ("progressive, Y^T Y", "progressive", {"loss_settings": {"within": True}}),
+            )
         ),
         measures=UBC,
         columns=FPR95[1:],
         baseline=("sampling", "random"),
         figures=(Bars(MEAN, bars="sampling"), Curves("loss/e1", "E1")),
-        notes="Weights of the last step. The paper argues for its sampling, says that Y^T Y is not better, and prints no comparison.",
+        notes="Weights of the last step. The paper argues for its sampling, says that Y^T Y is not better, and prints no "
+        "comparison.",
     ),
     "l2net-table1": _TABLE(
         summary="L2-Net and its center-surround network, floats and signs, without and with augmentation",
