@@ -46,7 +46,7 @@ BENCHMARKS: Registry[Callable[[], Benchmark]] = Registry(
 
 
 def evaluate(
-    benchmark: str,
+    benchmark: str | Benchmark,
     model: ModelLike | ImageModel,
     *,
     data: str | Path | Sequence[str | Path] = (),
@@ -62,7 +62,7 @@ def evaluate(
     >>> evaluate("oxford", "sdgmnet", data="oxford", keypoints=1000).scores["map"]    # doctest: +SKIP
 
     Args:
-        benchmark: a name in BENCHMARKS.
+        benchmark: a name in BENCHMARKS, or one of your own.
         model: what ``patchprint.load`` takes; for benchmarks of whole images what ``patchprint.load_image_model`` takes.
         data: folders or files, which are one set; none for a benchmark that brings its own.
         seed: of everything that is drawn.
@@ -75,8 +75,8 @@ def evaluate(
     Raises:
         UserError: for an unknown benchmark or setting, and for a model or data that do not fit.
     """
-    chosen = BENCHMARKS[benchmark]()
-    check_options(f"benchmark {benchmark!r}", settings, [field.name for field in dataclasses.fields(chosen.settings)])
+    chosen = BENCHMARKS[benchmark]() if isinstance(benchmark, str) else benchmark
+    check_options(f"benchmark {chosen.name!r}", settings, [field.name for field in dataclasses.fields(chosen.settings)])
     files = (data,) if isinstance(data, str | Path) else data
     place = choose_device(device)
     loaded = chosen.load(model, str(place), engine)

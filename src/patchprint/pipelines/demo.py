@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from patchprint.benchmarks import BENCHMARKS, Run, bundled as benchmark, measure
+from patchprint.benchmarks import bundled as benchmark, evaluate
 from patchprint.common import files, provenance
 from patchprint.common.progress import note
 from patchprint.common.provenance import Result, origin
@@ -101,7 +101,7 @@ def main(out: Path = OUT, steps: int = STEPS) -> int:
 def _measure(name: str, model: Model) -> dict[str, Any]:
     """The result of the bundled benchmark, under the name that the demo has for the model."""
     note(f"     {name}")
-    found = measure(Run(BENCHMARKS["bundled"](), benchmark.Settings(), model, seed=SEED)).to_json()
+    found = evaluate("bundled", model, seed=SEED).to_json()
     return {**found, "model": {**found["model"], "name": name, "patch_scale": None}}
 
 

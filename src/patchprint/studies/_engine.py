@@ -16,12 +16,11 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from patchprint.benchmarks import BENCHMARKS, Run, measure
+from patchprint.benchmarks import BENCHMARKS, evaluate
 from patchprint.common import files, provenance
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError, require
 from patchprint.common.processes import run_tasks
-from patchprint.common.registry import check_options, option_names
 from patchprint.common.safe_io import read_json
 from patchprint.common.table import Table
 from patchprint.features.image_model import ImageModel, load_any
@@ -128,10 +127,8 @@ def _train_and_measure(plan: Plan) -> None:
 def _measure(each: Measure, plan: Plan, model: Model | ImageModel) -> dict[str, Any]:
     """Return headline and scores of one benchmark, and what they were measured on."""
     benchmark = (PROBES if each.benchmark in PROBES else BENCHMARKS)[each.benchmark]()
-    check_options(f"benchmark {each.benchmark!r}", each.settings, option_names(benchmark.settings))
-    settings, paths = benchmark.settings(**each.settings), tuple(map(Path, plan.set_of(each).paths))
     measured = model.signs() if each.signs and isinstance(model, Model) else model
-    result = measure(Run(benchmark, settings, measured, paths, device=choose_device(plan.config.device)))
+    result = evaluate(benchmark, measured, data=plan.set_of(each).paths, device=plan.config.device, **each.settings)
     return {
         "benchmark": result.benchmark,
         "settings": result.settings,
