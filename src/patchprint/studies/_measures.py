@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from patchprint.data.patch_pairs import pairs_of
 from patchprint.losses.mining import angle, hardest_cosine
 from patchprint.losses.sdgm import SDGMLoss, Spread
 from patchprint.metrics.verification import fpr95
-from patchprint.studies._study import Column, Measure
+from patchprint.studies._study import Column, Measure, Study
 
 # What the studies on UBC share: the sets, FPR95 on those that a run did not learn, and what the papers print.
 UBC_SETS = {
@@ -33,6 +34,8 @@ FPR95 = (
     *(Column(f"{name} FPR95 %", f"{name}.fpr95", lower_is_better=True) for name in UBC_SETS),
     Column(MEAN, tuple(f"{name}.fpr95" for name in UBC_SETS), lower_is_better=True),
 )
+# A table with a row for each method and training set.
+UBC_TABLE = partial(Study, data=UBC_SETS, measures=UBC, columns=FPR95, mean_over="trained on")
 # Sets of training and test in the benchmark's list.
 _ORDER = (
     ("notredame", "liberty"), ("yosemite", "liberty"), ("liberty", "notredame"),

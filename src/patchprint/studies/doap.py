@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from patchprint.studies import Bars, Case, Column, Lines, Measure, Study
-from patchprint.studies._measures import FPR95, HPATCHES, MEAN, UBC, UBC_SETS, mean_ap, published_fpr95
+from patchprint.studies._measures import FPR95, HPATCHES, MEAN, UBC, UBC_SETS, UBC_TABLE, mean_ap, published_fpr95
 
 # 100 epochs of Liberty at 1024 patches; other batches take steps in inverse proportion, and the rate follows by itself.
 _EPOCHS_100 = 44_000
@@ -37,9 +37,8 @@ STUDIES = {
         notes="Weights of the last step. The paper says that up to 25 bins suffice, and that there is no error of quantization "
         "where a bin holds one item (1000 bins for 1024 patches); it prints no numbers.",
     ),
-    "doap-binary": Study(
+    "doap-binary": UBC_TABLE(
         summary="DOAP's 256 bits without and with spatial transformer",
-        data=UBC_SETS,
         cases=tuple(
             Case(
                 {"method": title, "trained on": learned},
@@ -51,9 +50,6 @@ STUDIES = {
             for title, recipe in (("DOAP binary", "doap-binary"), ("DOAP-ST binary", "doap-st-binary"))
             for learned in UBC_SETS
         ),
-        measures=UBC,
-        columns=FPR95,
-        mean_over="trained on",
         figures=(Bars(MEAN, bars="trained on", groups=("method",)),),
         notes="Weights of the last step.",
     ),
@@ -133,9 +129,8 @@ STUDIES = {
         notes="Weights of the last step. DOAP's rate is that of 1024 patches and grows with the batch, as in the paper; that "
         "of HardNet is its own.",
     ),
-    "doap-transformer": Study(
+    "doap-transformer": UBC_TABLE(
         summary="DOAP without and with spatial transformer, its padding by repeated border or zeros",
-        data=UBC_SETS,
         cases=tuple(
             Case(
                 {"transformer": title, "trained on": learned},
@@ -151,10 +146,7 @@ STUDIES = {
             )
             for learned in UBC_SETS
         ),
-        measures=UBC,
-        columns=FPR95,
         baseline=("transformer", "none"),
-        mean_over="trained on",
         figures=(Bars(MEAN, bars="transformer", groups=("trained on",)),),
         notes="Weights of the last step. Published for zeros, in words: decent alignment, but no gain.",
     ),

@@ -3,7 +3,16 @@
 from typing import Any
 
 from patchprint.studies import Bars, Case, Column, Curves, HeatMap, Lines, Measure, Profiles, Study
-from patchprint.studies._measures import FPR95, HPATCHES, HPATCHES_SET, MEAN, UBC, UBC_SETS, mean_ap, published_fpr95
+from patchprint.studies._measures import (
+    FPR95,
+    HPATCHES,
+    HPATCHES_SET,
+    MEAN,
+    UBC_SETS,
+    UBC_TABLE,
+    mean_ap,
+    published_fpr95,
+)
 
 _LIBERTY = {"liberty": UBC_SETS["liberty"]}
 _CHOSEN_ON_TEST = (
@@ -101,9 +110,8 @@ def _others(learned: str) -> tuple[str, ...]:
 
 
 STUDIES = {
-    "sdgmnet-ablation": Study(
+    "sdgmnet-ablation": UBC_TABLE(
         summary="SDGMNet's self weights without and with power adjustment, beside HyNet and HardNet+FRN",
-        data=UBC_SETS,
         cases=tuple(
             Case(
                 {"self weight": weight, "power": power, "trained on": learned},
@@ -117,10 +125,8 @@ STUDIES = {
             for (weight, power), (recipe, settings, row) in _ABLATION.items()
             for learned in UBC_SETS
         ),
-        measures=UBC,
         columns=(*FPR95, _LAST, Column(_RATIO, "log.loss/power_positive", over="log.loss/power_negative")),
         weights="best",
-        mean_over="trained on",
         figures=(Bars(MEAN, bars="power", groups=("self weight",), levels=("HyNet", "HardNet+FRN")),),
         notes=_CHOSEN_ON_TEST
         + " &theta, &s and &l2 are the weights that angle, cosine and L2 distance imply, &AF is auto-focus. "
@@ -224,9 +230,8 @@ STUDIES = {
         notes="Epochs are parts of a run of 200, whatever its length; powers belong to batches of 1024 pairs. "
         "Angles are in radians.",
     ),
-    "sdgmnet-table1": Study(
+    "sdgmnet-table1": UBC_TABLE(
         summary="eight learned descriptors, each by its own recipe, on the three UBC sets",
-        data=UBC_SETS,
         cases=tuple(
             Case(
                 {"method": method, "trained on": learned},
@@ -238,10 +243,8 @@ STUDIES = {
             for method, (recipe, row) in _TABLE1.items()
             for learned in UBC_SETS
         ),
-        measures=UBC,
         columns=(*FPR95, _LAST),
         weights="best",
-        mean_over="trained on",
         figures=(Bars(MEAN, bars="trained on", groups=("method",)),),
         notes=_CHOSEN_ON_TEST
         + " Every recipe has the length that its own authors gave it; published numbers of L2-Net, SOSNet and "
