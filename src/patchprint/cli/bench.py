@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from patchprint.cli import emit, say
-from patchprint.common.errors import UserError
 from patchprint.common.files import check_output_file, write_json
 from patchprint.pipelines.bench import BenchSettings, bench, stage_table
 
@@ -16,8 +15,6 @@ def main(settings: BenchSettings, out: Path | None = None, force: bool = False) 
         force: replace a file that exists
     """
     if out is not None:
-        if out.suffix != ".json":
-            raise UserError(f"--out {out} does not end in .json")
         check_output_file(out, force)
     result = bench(settings)
     if out is not None:
