@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -58,8 +60,8 @@ def run(command: list[str], keypoints: str = "") -> str:
     return done.stdout
 
 
-def describe(program: Path, network: Path, photo: Path) -> torch.Tensor:
-    lines = "\n".join(" ".join(map(str, row)) for row in ROWS)
+def describe(program: Path, network: Path, photo: Path, rows: Iterable[Iterable[float]] = ROWS) -> torch.Tensor:
+    lines = "\n".join(" ".join(map(str, row)) for row in rows)
     printed = run([str(program), str(network), str(photo)], lines)
     return torch.from_numpy(np.loadtxt(printed.splitlines(), dtype=np.float32))
 
@@ -79,12 +81,12 @@ def keypoints() -> Keypoints:
     return Keypoints(table[:, :2], table[:, 2] / 2, torch.deg2rad(table[:, 3]))
 
 
-def write_pixel_network(path: Path, **metadata: str) -> None:
+def write_pixel_network(path: Path, side: int = SIDE, **metadata: str) -> None:
     """A "network" whose print is the patch itself; old enough for every OpenCV."""
     onnx = pytest.importorskip("onnx")
     helper = onnx.helper
-    entry = helper.make_tensor_value_info("patches", onnx.TensorProto.FLOAT, ["N", 1, SIDE, SIDE])
-    result = helper.make_tensor_value_info("descriptors", onnx.TensorProto.FLOAT, ["N", SIDE * SIDE])
+    entry = helper.make_tensor_value_info("patches", onnx.TensorProto.FLOAT, ["N", 1, side, side])
+    result = helper.make_tensor_value_info("descriptors", onnx.TensorProto.FLOAT, ["N", side * side])
     graph = helper.make_graph(
         [helper.make_node("Flatten", ["patches"], ["descriptors"], axis=1)], "pixels", [entry], [result]
     )
@@ -118,6 +120,27 @@ def test_a_shipped_network_describes_as_in_python(
     ours = model.describe_keypoints(image.numpy(), keypoints)
     assert ((theirs * ours).sum(1) > 0.995).all()
     assert ((theirs * ours.flip(0)).sum(1) < 0.9).all()
+
+
+@pytest.mark.parametrize("name", ["blobs", "texture", "turned"])
+def test_conformance_corpus(name: str, built: Path, tmp_path: Path) -> None:
+    """Patches in both programs, descriptors in ONNX Runtime alone, as above."""
+    conformance = pytest.importorskip("tools.conformance")
+    if not conformance.FOLDER.is_dir():
+        pytest.skip("docs/ is not in this copy of the repository")
+    about = json.loads((conformance.FOLDER / "corpus.json").read_text())
+    _, points, patches, descriptors = conformance.read_corpus(name)
+    photo, allowed = conformance.FOLDER / f"{name}.pgm", about["tolerances"]
+    rows = torch.cat([points.xy, torch.stack([2 * points.scale, torch.rad2deg(points.angle)], 1)], 1).tolist()
+    metadata = {"patch_scale": str(about["patch_scale"]), "input_size": str(about["input_size"])}
+    write_pixel_network(tmp_path / "pixels.onnx", about["input_size"], name="pixels", **metadata)
+    for program in ("describe_opencv", "describe_onnxruntime"):
+        cut = describe(built / program, tmp_path / "pixels.onnx", photo, rows).reshape(patches.shape)
+        assert (cut - patches).abs().mean((1, 2, 3)).max() < allowed["patch"]
+    network = load(about["model"]["name"], engine="float32").network
+    export_onnx(network, network.input_size, tmp_path / "net.onnx", metadata)
+    theirs = describe(built / "describe_onnxruntime", tmp_path / "net.onnx", photo, rows)
+    assert ((theirs * descriptors).sum(1) > allowed["cosine_8_bit"]).all()
 
 
 @PROGRAMS

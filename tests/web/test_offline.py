@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 import time
 from collections.abc import Callable
@@ -316,3 +317,34 @@ def test_graph_matcher_with_its_weights(
     assert np.quantile([abs(found[pair] - theirs[pair]) for pair in both], 0.9) < 0.005
     words = page.locator("#command").inner_text()
     assert "--matcher graph" in words and "--ratio" not in words
+
+
+@pytest.mark.parametrize("kind", ["relaxed", "javascript"])
+@pytest.mark.parametrize("name", ["blobs", "texture", "turned"])
+def test_conformance_corpus(name: str, kind: str, library: Path, open_page: Callable[..., Page]) -> None:
+    conformance = pytest.importorskip("tools.conformance")
+    if not conformance.FOLDER.is_dir():
+        pytest.skip("docs/ is not in this copy of the repository")
+    about = json.loads((conformance.FOLDER / "corpus.json").read_text())
+    image, points, patches, descriptors = conformance.read_corpus(name)
+    allowed, model = about["tolerances"], load(about["model"]["name"], engine="float32")
+    frames = torch.cat([points.xy, torch.stack([points.scale, points.angle], 1)], 1)
+    script = """([model, kind, pixels, width, height, count, frames]) => {
+        const kernels = new Kernels(kind), network = new Network(kernels, model);
+        const gray = Uint8Array.from(pixels), {size} = network;
+        const found = findKeypoints(kernels, gray, width, height, count).map(({x, y, scale, angle}) => [x, y, scale, angle]);
+        const levels = pyramid(gray, width, height), patches = new Float32Array(frames.length * size * size);
+        frames.forEach(([x, y, scale, angle], row) =>
+            samplePatch(levels, {x, y, scale, angle}, model.patch_scale, size, patches, row * size * size));
+        return [found, Array.from(patches), Array.from(network.describe(patches, frames.length))];
+    }"""
+    height, width = image.shape
+    most = about["detector"]["max_keypoints"]
+    given = [offline.pack_network(model.network), kind, image.flatten().tolist(), width, height, most, frames.tolist()]
+    found, cut, described = (torch.tensor(each) for each in open_page(library).evaluate(script, given))
+    assert found.shape == frames.shape
+    assert (found[:, :2] - points.xy).abs().max() < allowed["position"]
+    assert (found[:, 2] / points.scale - 1).abs().max() < allowed["scale"]
+    assert torch.sin(found[:, 3] - points.angle).abs().max() < allowed["angle"]
+    assert (cut.view(patches.shape) - patches).abs().mean((1, 2, 3)).max() < allowed["patch"] / 10
+    assert (described.view(descriptors.shape) - descriptors).abs().max() < allowed["descriptor"]

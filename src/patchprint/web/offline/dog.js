@@ -9,6 +9,8 @@ const BINS = 36, PEAK = 0.8; // orientations: angles of at least so much of the 
 const MARGIN = 16; // pixels beside each row, and rows above and below, for the widest filter
 const CELL = 16; // keypoints that a cell of the spreading grid should hold
 
+const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
+
 // Round half to even, as IEEE arithmetic and with it OpenCV and PyTorch do.
 function rint(x) {
   const down = Math.floor(x), rest = x - down;
@@ -189,19 +191,20 @@ function doubled(gray, width, height, octave) {
   }
 }
 
-// All keypoints of a gray image (Uint8Array), strongest first: a list of {x, y, scale, angle, score}.
-function findAll(kernels, gray, width, height) {
+// Keypoints of a gray image (Uint8Array), strongest first: a list of {x, y, scale, angle, score}, at most `count`, of which every part
+// of the image has its share.
+function findKeypoints(kernels, gray, width, height, count) {
   if (Math.min(width, height) < 4) return [];
-  const found = [], count = rint(Math.log2(2 * Math.min(width, height)) - 2) + 1;
-  kernels.scoped(() => {
+  const octaves = rint(Math.log2(2 * Math.min(width, height)) - 2) + 1, points = [];
+  return kernels.scoped(() => {
     let octave = new Octave(kernels, 2 * width, 2 * height);
     doubled(gray, width, height, octave);
     octave.blur(1, 0, Math.sqrt(SIGMA ** 2 - 4 * SIGMA_OF_IMAGE ** 2));
-    for (let o = 0; o < count; o++) {
+    for (let o = 0; o < octaves; o++) {
       const known = new Set(), current = octave, size = 2 ** o;
       current.build();
-      current.extrema((layer, y, x) => {
-        const point = current.refine(layer, y, x);
+      current.extrema((layer, row, column) => {
+        const point = current.refine(layer, row, column);
         if (!point) return;
         const key = (point.layer * current.height + point.y) * current.width + point.x;
         if (known.has(key)) return;
@@ -209,15 +212,17 @@ function findAll(kernels, gray, width, height) {
         const sigma = SIGMA * 2 ** ((point.layer + point.ms) / LAYERS);
         // Positions and scales are those of the image, half of the doubled one.
         const place = {x: Math.fround((point.x + point.mx) * size) / 2, y: Math.fround((point.y + point.my) * size) / 2};
-        const scale = Math.fround(sigma * size * 2) / 4, score = Math.fround(point.response);
-        for (const angle of current.orientations(point.layer, point.y, point.x, sigma)) found.push({...place, scale, angle, score});
+        const orientations = () => current.orientations(point.layer, point.y, point.x, sigma);
+        points.push({...place, scale: Math.fround(sigma * size * 2) / 4, score: Math.fround(point.response), orientations});
       });
-      if (o + 1 < count) octave = halvedOctave(current);
+      if (o + 1 < octaves) octave = halvedOctave(current);
     }
+    // Angles take long: only of points that can be among the chosen, which are as many or more.
+    const order = (a, b) => b.score - a.score || a.x - b.x || a.y - b.y || b.scale - a.scale;
+    const likely = strongestAndShares(points.sort(order), count, width, height);
+    const found = likely.flatMap(({orientations, ...point}) => orientations().sort((a, b) => a - b).map((angle) => ({...point, angle: Math.fround((angle * Math.PI) / 180)})));
+    return spreadOut(found, count, width, height);
   });
-  found.sort((a, b) => b.score - a.score || a.x - b.x || a.y - b.y || b.scale - a.scale || a.angle - b.angle);
-  for (const each of found) each.angle = Math.fround((each.angle * Math.PI) / 180);
-  return found;
 }
 
 // The next octave: every second pixel of the image that has twice the blur.
@@ -230,19 +235,24 @@ function halvedOctave(octave) {
   return next;
 }
 
-// The strongest `count` of ordered keypoints; every cell of a grid gets its share first.
-function spreadOut(ordered, count, width, height) {
-  if (ordered.length <= count) return ordered;
-  const cells = Math.max(1, Math.floor(Math.sqrt(count / CELL))), share = Math.floor(count / cells ** 2);
-  const members = new Int32Array(cells ** 2), first = [], others = [];
-  const along = (value, size) => Math.min(Math.max(Math.trunc(Math.fround(Math.fround(Math.fround(value) / size) * cells)), 0), cells - 1);
-  ordered.forEach((each, index) => {
-    const cell = along(each.y, height) * cells + along(each.x, width);
-    (members[cell]++ < share ? first : others).push(index);
-  });
-  return [...first, ...others].slice(0, count).sort((a, b) => a - b).map((index) => ordered[index]);
+// For each of the ordered keypoints, whether it belongs to the share of its cell of a grid.
+function inShare(ordered, count, width, height, more = 0) {
+  const cells = Math.max(1, Math.floor(Math.sqrt(count / CELL))), share = Math.floor(count / cells ** 2) + more;
+  const members = new Int32Array(cells ** 2);
+  const along = (value, size) => clamp(Math.trunc(Math.fround(Math.fround(Math.fround(value) / size) * cells)), 0, cells - 1);
+  return ordered.map(({x, y}) => members[along(y, height) * cells + along(x, width)]++ < share);
 }
 
-function findKeypoints(kernels, gray, width, height, count) {
-  return spreadOut(findAll(kernels, gray, width, height), count, width, height);
+// The strongest `count` of ordered keypoints; every cell gets its share first.
+function spreadOut(ordered, count, width, height) {
+  if (ordered.length <= count) return ordered;
+  const first = inShare(ordered, count, width, height), missing = count - first.filter(Boolean).length;
+  let others = 0;
+  return ordered.filter((_, index) => first[index] || others++ < missing).slice(0, count);
+}
+
+// Those that spreadOut may choose, and some more, for points without an angle.
+function strongestAndShares(ordered, count, width, height) {
+  const first = inShare(ordered, count, width, height, 4);
+  return ordered.filter((_, index) => index < count + 64 || first[index]);
 }

@@ -6,7 +6,6 @@ const NODE_SIZE = 12, EDGE_SIZE = 8; // features of a node (10) and of an edge (
 const LEAST_WEIGHT = 1e-6; // edges below it say nothing
 
 const sigmoid = (x) => 1 / (1 + Math.exp(-x));
-const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 
 // The nearest keypoints at other places: NEIGHBORS for each, -1 where there are fewer.
 function nearestPlaces(points) {

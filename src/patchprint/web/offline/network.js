@@ -34,6 +34,7 @@ class Network {
     const {kernels, layers} = this, convs = layers.filter((layer) => layer.kind === "conv"), first = layers[0];
     const channels = first.kind === "squares" ? first.count : 1;
     const inside = first.kind === "squares" ? this.size / 2 : this.size;
+    if (first.kind === "squares") this.squares = [[4], [4, 2], [4, 3, 2]][channels - 1].map((quarters) => squareTable(this.size, quarters));
     const map = (side, depth, padding) => {
       const full = side + 2 * padding, stride = full * full * depth;
       const made = {side, depth, padding, full, stride, address: kernels.reserve(BATCH * stride)};
@@ -124,10 +125,12 @@ class Network {
   // What the first convolution sees of a patch.
   prepare(patch, item) {
     const [first] = this.layers, {side, depth, full, padding, address, stride} = this.input, f = this.kernels.floats;
-    const squares = first.kind === "squares" ? [[4], [4, 2], [4, 3, 2]][first.count - 1].map((quarters) => square(patch, this.size, quarters)) : [patch];
+    const squares = this.squares?.map((table) => square(patch, table)) ?? [patch];
     squares.forEach((values, channel) => {
-      const mean = values.reduce((sum, each) => sum + each, 0) / values.length;
-      const squared = values.reduce((sum, each) => sum + (each - mean) ** 2, 0);
+      let sum = 0, squared = 0;
+      for (const each of values) sum += each;
+      const mean = sum / values.length;
+      for (const each of values) squared += (each - mean) ** 2;
       const unit = first.kind === "instance" ? Math.sqrt(squared / values.length + first.eps) : Math.sqrt(squared / (values.length - 1)) + first.eps;
       for (let y = 0, at = 0; y < side; y++) {
         for (let x = 0; x < side; x++, at++) {
@@ -138,22 +141,28 @@ class Network {
   }
 }
 
-// The middle `quarters` / 4 of a patch's side, at half its pixels.
-function square(patch, size, quarters) {
-  const half = size / 2, border = (size * (4 - quarters)) / 8, out = new Float32Array(half * half);
-  // For each pixel along a side: the two pixels that it is made of, and their parts.
-  const parts = Array.from({length: half}, (_, i) => {
-    if (quarters === 2) return [border + i, border + i, 1, 0];
-    if (quarters === 4) return [2 * i, 2 * i + 1, 0.5, 0.5];
+// The middle `quarters` / 4 of a patch's side at half its pixels: the four pixels that each is made of, and their parts.
+function squareTable(size, quarters) {
+  const half = size / 2, border = (size * (4 - quarters)) / 8, index = new Int32Array(4 * half * half), part = new Float32Array(index.length);
+  const along = Array.from({length: half}, (_, i) => {
+    if (quarters === 2) return [[border + i, 1], [border + i, 0]];
+    if (quarters === 4) return [[2 * i, 1 / 2], [2 * i + 1, 1 / 2]];
     const start = border + 3 * (i >> 1);
-    return i % 2 ? [start + 1, start + 2, 1 / 3, 2 / 3] : [start, start + 1, 2 / 3, 1 / 3];
+    return i % 2 ? [[start + 1, 1 / 3], [start + 2, 2 / 3]] : [[start, 2 / 3], [start + 1, 1 / 3]];
   });
-  for (let y = 0, at = 0; y < half; y++) {
-    const [top, bottom, a, b] = parts[y];
-    for (let x = 0; x < half; x++, at++) {
-      const [left, right, c, d] = parts[x];
-      out[at] = a * (c * patch[top * size + left] + d * patch[top * size + right]) + b * (c * patch[bottom * size + left] + d * patch[bottom * size + right]);
+  let at = 0;
+  for (const rows of along) {
+    for (const columns of along) {
+      for (const [row, a] of rows) for (const [column, b] of columns) [index[at], part[at++]] = [row * size + column, a * b];
     }
+  }
+  return {index, part};
+}
+
+function square(patch, {index, part}) {
+  const out = new Float32Array(index.length / 4);
+  for (let at = 0, i = 0; at < out.length; at++, i += 4) {
+    out[at] = part[i] * patch[index[i]] + part[i + 1] * patch[index[i + 1]] + part[i + 2] * patch[index[i + 2]] + part[i + 3] * patch[index[i + 3]];
   }
   return out;
 }

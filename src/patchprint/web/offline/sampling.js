@@ -18,15 +18,14 @@ function pyramid(gray, width, height) {
 // A binomial filter around the corner that four pixels share; beyond the border the last pixel is repeated.
 function halved(values, width, height) {
   const [w, h] = [width >> 1, height >> 1], rows = new Float32Array(h * width), out = new Float32Array(h * w);
-  const last = (at, count) => Math.min(Math.max(at, 0), count - 1);
   const filter = (a, b, c, d, e, g) => a + g + 5 * (b + e) + 10 * (c + d);
   for (let y = 0; y < h; y++) {
-    const r = [-2, -1, 0, 1, 2, 3].map((more) => last(2 * y + more, height) * width);
+    const r = [-2, -1, 0, 1, 2, 3].map((more) => clamp(2 * y + more, 0, height - 1) * width);
     for (let x = 0; x < width; x++) {
       rows[y * width + x] = filter(values[r[0] + x], values[r[1] + x], values[r[2] + x], values[r[3] + x], values[r[4] + x], values[r[5] + x]);
     }
   }
-  const inside = (x) => last(x, width);
+  const inside = (x) => clamp(x, 0, width - 1);
   for (let y = 0; y < h; y++) {
     for (let x = 0, row = y * width; x < w; x++) {
       const at = 2 * x, isNear = at < 2 || at > width - 4, c = isNear ? inside : (place) => place;
@@ -39,7 +38,7 @@ function halved(values, width, height) {
 // The patch of a keypoint into `out`, size * size values in [0, 1]; its side is patchScale times the scale.
 function samplePatch(levels, {x, y, scale, angle}, patchScale, size, out, start = 0) {
   const spacing = (scale * patchScale) / size, wanted = rint(Math.log2(Math.max(spacing, 1e-6)));
-  const level = Math.min(Math.max(wanted, 0), levels.length - 1), shrink = 2 ** -level;
+  const level = clamp(wanted, 0, levels.length - 1), shrink = 2 ** -level;
   const {pixels, width, height} = levels[level], right = width - 1, bottom = height - 1;
   const cos = Math.cos(angle) * spacing * shrink, sin = Math.sin(angle) * spacing * shrink, middle = (size - 1) / 2;
   const [cx, cy] = [(x + 0.5) * shrink - 0.5, (y + 0.5) * shrink - 0.5];
