@@ -2,6 +2,7 @@
 
 * documents that lie outside of ``docs/`` (MODELS.md, CONTRIBUTING.md, ...),
 * the notebooks,
+* try.html, the page of ``patchprint export``, to which the first page links,
 * the API reference: one page for each package that ``import patchprint`` offers, with all of its public modules. Nothing is
   listed by hand, so a new module, loss or network is on its page without an edit.
 
@@ -22,6 +23,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import patchprint
+from patchprint.networks.weights import load_network
+from patchprint.web import offline
 
 ROOT = Path(__file__).resolve().parent.parent
 # By their names on the site; everything in docs/ keeps its name.
@@ -40,6 +43,12 @@ PAGES = {
 }  # fmt: skip
 
 
+TRY = (
+    "[**Try it here, in this browser**](try.html): choose two images, or one and its turned copy. They do not leave your "
+    "device; the page is [one file](serve.md#one-file-without-a-server) that works offline, on a phone too."
+)
+
+
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     for section in config.nav or []:
         if "API" in section:
@@ -55,6 +64,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.append(File.generated(config, name, abs_src_path=str(ROOT / source)))
     for name in packages():
         files.append(File.generated(config, f"api/{name}.md", content=package_page(name)))
+    files.append(File.generated(config, "try.html", content=try_page()))
     for linked in (*sorted(ROOT.glob("results/**/*.svg")), *sorted(ROOT.glob("examples/*.py"))):
         files.append(File.generated(config, linked.relative_to(ROOT).as_posix(), abs_src_path=str(linked)))
     return files
@@ -62,6 +72,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     name = page.file.src_uri
+    if name == "index.md":
+        markdown = markdown.replace("<!-- try -->", TRY)
     if name == "api/index.md":
         markdown = markdown.replace("<!-- public names -->", name_table()).replace("<!-- packages -->", package_table())
     return move_links(markdown, name)
@@ -89,6 +101,11 @@ def notebook_page(file: Path) -> str:
         parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
     title = parts.pop(1) if parts[1].startswith("# ") else f"# {file.stem}"
     return "\n\n".join([title, *parts])
+
+
+def try_page() -> str:
+    """The page of the smallest network."""
+    return offline.join_page(offline.pack_network(load_network("sdgmnet.tiny")), None)
 
 
 def packages() -> list[str]:

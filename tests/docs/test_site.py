@@ -33,6 +33,7 @@ def test_the_site_builds_without_a_warning_and_has_every_public_name(tmp_path: P
     build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path / "site")]
     built = subprocess.run(build, cwd=ROOT, env=environment(), capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
+    assert 'href="try.html"' in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     pages = {page: page.read_text(encoding="utf-8") for page in (tmp_path / "site").rglob("*.html")}
     documented = {name for text in pages.values() for name in re.findall(r'id="(patchprint[\w.]*)"', text)}
     things = [getattr(patchprint, name) for name in patchprint.__all__] + list(LOSSES.values())

@@ -157,6 +157,24 @@ def test_graf_and_its_turned_copy(page_file: Path, open_page: Callable[..., Page
     assert_same_matches(page, (GRAF / "img1.png", GRAF / "img3.png"), tmp_path)
 
 
+def test_a_large_jpeg_that_exif_turns(
+    page_file: Path, open_page: Callable[..., Page], real_pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """The page decodes with the browser's decoder, applies the orientation, and shrinks as OpenCV does."""
+    from PIL import Image
+
+    image = Image.open(real_pair[0])
+    exif = image.getexif()
+    exif[0x0112] = 6  # turned by a quarter
+    large = image.resize((1500, round(1500 * image.height / image.width)), Image.Resampling.BICUBIC)
+    large.save(tmp_path / "turned.jpg", exif=exif, quality=95)
+    page = open_page(page_file)
+    give(page, tmp_path / "turned.jpg", real_pair[1])
+    wait(page)
+    assert page.evaluate("features.a.size") == [large.height, large.width]
+    assert_same_matches(page, (tmp_path / "turned.jpg", real_pair[1]), tmp_path)
+
+
 def test_on_a_phone_in_the_dark_with_the_example(page_file: Path, open_page: Callable[..., Page]) -> None:
     page = open_page(page_file, PHONE, dark=True)
     page.get_by_role("button", name="Example").press("Enter")

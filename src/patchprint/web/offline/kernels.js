@@ -183,18 +183,25 @@ function assembleAll(hasFused) {
 class Kernels {
   // kind: "relaxed" (fused multiply-add), "simd" or "javascript"; by default the first that this browser has
   constructor(kind) {
-    const modules = kind === "javascript" ? [] : (kind === "simd" ? [false] : [true, false]).map(assembleAll);
-    const usable = typeof WebAssembly === "object" ? modules.filter((bytes) => WebAssembly.validate(bytes)) : [];
-    this.kind = !usable.length ? "javascript" : usable.length === 2 ? "relaxed" : "simd";
     this.top = 64;
-    if (usable.length) {
-      this.memory = new WebAssembly.Memory({initial: 1});
-      Object.assign(this, new WebAssembly.Instance(new WebAssembly.Module(usable[0]), {page: {memory: this.memory}}).exports);
-    } else {
+    this.kind = (kind ? [kind] : ["relaxed", "simd"]).find((each) => this.compile(each)) ?? "javascript";
+    if (this.kind === "javascript") {
       this.memory = {buffer: new ArrayBuffer(1 << 16)};
       for (const [name, run] of Object.entries(inJavaScript)) this[name] = (...given) => run(this.floats, ...given);
     }
     this.floats = new Float32Array(this.memory.buffer);
+  }
+
+  // Whether this browser has the instructions, and allows them on this page.
+  compile(kind) {
+    if (kind === "javascript") return false;
+    try {
+      const memory = new WebAssembly.Memory({initial: 1}), code = new WebAssembly.Module(assembleAll(kind === "relaxed"));
+      Object.assign(this, new WebAssembly.Instance(code, {page: {memory}}).exports, {memory});
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   // Reserve `count` floats and return the address of the first; what lies there is not cleared.
