@@ -36,8 +36,11 @@ class Octave {
   constructor(kernels, width, height) {
     Object.assign(this, {kernels, width, height, stride: ((width + 15) & ~15) + 2 * MARGIN});
     this.count = this.stride * height;
-    this.images = Array.from({length: 2 * LAYERS + 2}, () => kernels.reserve(this.count));
-    this.between = kernels.reserve(this.count + 2 * MARGIN * this.stride);
+    this.images = [];
+    for (let layer = 1; layer <= LAYERS; layer++) this.images[layer] = kernels.reserve(this.count);
+    this.kept = kernels.top; // only these are needed later, for angles and for the next octave
+    for (const image of [0, 4, 5, 6]) this.images[image] = kernels.reserve(this.count);
+    this.images[7] = this.between = kernels.reserve(this.count + 2 * MARGIN * this.stride); // rows that are blurred, before columns are
     this.at = this.images.map((address) => (address >> 2) + MARGIN);
   }
 
@@ -60,8 +63,8 @@ class Octave {
     kernels.blur(this.images[to], 4 * rows, count, 4 * stride, weights, radius);
   }
 
-  // Blur the first image step by step, and keep layers 1 to 3 and all five differences: of the six blurred images in this.images the
-  // first and the last two are overwritten by the difference to the neighbor, the two others come to lie behind.
+  // Blur the first image step by step, and keep layers 1 to 3 and all five differences: the first and the last two of the six images
+  // are overwritten by the difference to their neighbor, two differences come to lie behind.
   build() {
     const factor = 2 ** (1 / LAYERS);
     for (let i = 1; i < LAYERS + 3; i++) this.blur(i - 1, i, SIGMA * factor ** (i - 1) * Math.sqrt(factor ** 2 - 1));
@@ -225,8 +228,9 @@ function findKeypoints(kernels, gray, width, height, count) {
   });
 }
 
-// The next octave: every second pixel of the image that has twice the blur.
+// The next octave: every second pixel of the image that has twice the blur. It takes the memory of the differences.
 function halvedOctave(octave) {
+  octave.kernels.top = octave.kept;
   const next = new Octave(octave.kernels, octave.width >> 1, octave.height >> 1), f = octave.kernels.floats;
   for (let y = 0; y < next.height; y++) {
     const from = octave.at[LAYERS] + 2 * y * octave.stride, to = next.at[0] + y * next.stride;

@@ -69,7 +69,7 @@ async function describe(side) {
 
 async function run() {
   if (!files.a || !files.b) return hide();
-  const given = {...files}, [a, b] = await Promise.all([describe("a"), describe("b")]);
+  const before = performance.now(), given = {...files}, [a, b] = await Promise.all([describe("a"), describe("b")]);
   if (files.a !== given.a || files.b !== given.b) return; // another run follows
   const matcher = form.matcher.value;
   if (features.a !== a || features.b !== b || matches?.matcher !== matcher) {
@@ -83,6 +83,7 @@ async function run() {
   const order = rows.map((_, index) => index).sort((one, other) => doubt[one] - doubt[other]);
   const plain = ({points}) => points;
   verified = {...await workers.a("verify", {a: plain(a), b: plain(b), pairs, order}), pairs, distance};
+  verified.total = (performance.now() - before) / 1000;
   $("invitation").hidden = true;
   $("result").hidden = false;
   showImages();
@@ -169,7 +170,7 @@ function showNumbers() {
     element("th", {textContent: label, scope: "row"}), ...cells.map((textContent) => element("td", {textContent})))));
   $("verdict").textContent = same ? "Both images show the same place." : "Cannot tell whether both images show the same place.";
   const some = pairs.length > MAX_LINES ? ` (${MAX_LINES} drawn)` : "";
-  $("counts").textContent = `${pairs.length} matches${some}` + (model ? `, ${count} agree with one ${GEOMETRIES[geometry]}.` : ".");
+  $("counts").textContent = `${pairs.length} matches${some}` + (model ? `, ${count} agree with one ${GEOMETRIES[geometry]}` : "") + `; ${verified.total.toFixed(1)} s.`;
   const text = (name) => (/[",\n]/.test(name) ? `"${name.replaceAll('"', '""')}"` : name);
   const places = (side, row) => ["x", "y"].map((axis) => Number(features[side].points[row][axis].toFixed(4)));
   const lines = pairs.map(([i, j], row) => [text(a.file.name), text(b.file.name), i, j, ...places("a", i), ...places("b", j),
