@@ -1,4 +1,4 @@
-"""The report of ``patchprint adapt``: what the tuned descriptor gained, how to use it, the scene, and the training run."""
+"""The report of ``patchprint adapt``: what the tuned descriptor gained, how to use it, and the training run."""
 
 import dataclasses
 import shlex
@@ -6,12 +6,10 @@ from pathlib import Path
 
 from patchprint.common.provenance import Result
 from patchprint.common.table import Table, best_cells
-from patchprint.interop.colmap_models import read_model
 from patchprint.pipelines.adapt_judge import VERDICTS
-from patchprint.pipelines.adaptation import reconstruction_in
 from patchprint.report.page import Code, Page, Section
 from patchprint.report.runs import read_run
-from patchprint.report.scenes import draw_model, name_of, scene_section
+from patchprint.report.scenes import name_of
 from patchprint.report.training_page import training_page
 
 
@@ -28,7 +26,6 @@ def page(result: Result, weights: Path, work: Path) -> Page:
         sections=[
             Section("What was gained", [_table(result)]),
             Section("Use it", [Code(f"patchprint match A.jpg B.jpg --model {shlex.quote(str(weights))}")]),
-            *_scene(Path(data["path"]), work),
             *training.sections,
             Section("Command", [Code(str(result.run["command"]))]),
         ],
@@ -45,13 +42,3 @@ def _table(result: Result) -> Table:
         "pairs of images, of which training never saw at least one.",
         best_cells(1, rows, values, lower_is_better=False),
     )
-
-
-def _scene(images: Path, work: Path) -> list[Section]:
-    """Return the reconstruction that the points come from; nothing if it is not there."""
-    place = reconstruction_in(images, work)
-    if place is None:
-        return []
-    model = read_model(place)
-    draw_model(model, work / "model.png")
-    return [scene_section(model, work / "model.png", "The scene it learned from")]

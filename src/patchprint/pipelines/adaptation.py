@@ -170,14 +170,6 @@ def adapt(
     )
 
 
-def reconstruction_in(folder: Path, work: Path) -> Path | None:
-    """Return the folder of the sparse model that the points in ``work`` come from."""
-    own = work / SFM / "sparse"
-    if own.is_dir():
-        return own
-    return folder / "sparse" if _has_model(folder) else None
-
-
 def _has_model(folder: Path) -> bool:
     return (folder / "sparse").is_dir() and (folder / "images").is_dir()
 

@@ -110,7 +110,7 @@ class Scene:
         return np.sort(np.random.default_rng(0).permutation(self._near)[:MOST_POINTS])
 
 
-def scene_section(model: Any, image: Path, heading: str = "The scene") -> Section:
+def scene_section(model: Any, image: Path) -> Section:
     """Return the viewer of a ``pycolmap.Reconstruction``, with the image that `draw_model` drew of it."""
     drawn = EmbeddedImage.from_file(image, "The points from the front and from above; triangles are cameras.")
     names, corners = [], []
@@ -123,7 +123,7 @@ def scene_section(model: Any, image: Path, heading: str = "The scene") -> Sectio
         names.append(view.name)
         corners.append(view.projection_center() + frame @ rotation)
     points, colors, centers = _arrays(model)
-    return Section(heading, [Scene(points, colors, names, centers, np.array(corners).reshape(-1, 4, 3), drawn)])
+    return Section("The scene", [Scene(points, colors, names, centers, np.array(corners).reshape(-1, 4, 3), drawn)])
 
 
 def name_of(images: Path) -> str:
