@@ -19,6 +19,7 @@ from patchprint import cli
 from patchprint.common.errors import UserError
 from patchprint.common.types import Features, Keypoints
 from patchprint.features import extract, load
+from patchprint.interop.images import read_gray
 from patchprint.matching import match
 from patchprint.networks import create
 from patchprint.web import offline
@@ -210,6 +211,38 @@ def test_files_that_are_no_images_and_names_that_are_text(
     page.locator("#invitation").wait_for()
 
 
+def test_files_can_be_dropped_and_pasted(
+    page_file: Path, open_page: Callable[..., Page], images: tuple[Path, Path]
+) -> None:
+    page = open_page(page_file)
+    send = """([kind, contents, ...names]) => {
+        const data = new DataTransfer();
+        for (const name of names) data.items.add(new File([Uint8Array.from(contents)], name));
+        const [make, more] = kind === "paste" ? [ClipboardEvent, {clipboardData: data}] : [DragEvent, {dataTransfer: data}];
+        document.body.dispatchEvent(new make(kind, {...more, bubbles: true, cancelable: true}));
+    }"""
+    contents = list(images[0].read_bytes())
+    page.evaluate(send, ["drop", contents, "one.png", "other.png"])
+    page.locator("#command").filter(has_text="match one.png other.png").wait_for()
+    page.evaluate(send, ["paste", contents, "third.png"])
+    page.locator("#command").filter(has_text="match one.png third.png").wait_for()
+    assert len(table(downloaded(page))) > 100
+
+
+def test_different_things_and_images_without_keypoints(
+    page_file: Path, open_page: Callable[..., Page], images: tuple[Path, Path], tmp_path: Path
+) -> None:
+    for name, pixels_of in (("other", texture(200, 240, 9)), ("flat", np.full((90, 120), 80)), ("tiny", texture(3, 9))):
+        cv2.imwrite(str(tmp_path / f"{name}.png"), pixels_of.astype(np.uint8))
+    page = open_page(page_file)
+    for name in ("other", "flat", "tiny"):
+        give(page, images[0], tmp_path / f"{name}.png")
+        page.locator("#command").filter(has_text=f"{name}.png").wait_for()
+        wait(page)
+        assert page.locator("#verdict").inner_text().startswith("Cannot tell")
+        assert name == "other" or page.locator("#counts").inner_text().startswith("0 matches;")
+
+
 @pytest.mark.parametrize("kind", ["simd", "javascript"])
 def test_kernels_without_fused_simd_and_without_webassembly(
     kind: str, page_file: Path, open_page: Callable[..., Page], images: tuple[Path, Path]
@@ -322,6 +355,8 @@ def test_graph_matcher_with_its_weights(
     for side, path in zip("ab", real_pair, strict=True):
         points, descriptors = features_of(page, side)
         keypoints = Keypoints(points[:, :2], points[:, 2], points[:, 3], points[:, 4])
+        exact = load("sdgmnet.fast", engine="float32").describe_keypoints(read_gray(path), keypoints)
+        assert (exact * torch.from_numpy(descriptors)).sum(1).min() > 0.99
         described.append(Features(keypoints, torch.from_numpy(descriptors).float(), (800, 640), path, model.id))
     expected = match(*described, "graph")
     found = {
