@@ -3,14 +3,12 @@
 import dataclasses
 from pathlib import Path
 
-import numpy as np
 import tyro
 
 from patchprint.cli import emit
-from patchprint.common.errors import UserError
 from patchprint.common.provenance import record
 from patchprint.features import load
-from patchprint.interop.images import filter_readable, list_images, read_gray
+from patchprint.interop.images import read_gray, readable_images
 from patchprint.matching import calibration
 
 
@@ -39,7 +37,7 @@ def main(
     if write:
         calibration.refuse_ratio(model)
     settings = {"views": views, "keypoints": keypoints, "seed": seed}
-    images = None if data is None else _read_images(data, strict)
+    images = None if data is None else [read_gray(data / name) for name in readable_images(data, strict)]
     used = load(model, device)
     choice = calibration.calibrate(used, images, **settings)
     if write:
@@ -57,10 +55,3 @@ def main(
     )
     emit(result.to_json(), f"{used.info.name}: ratio {choice.ratio:.2f} {kept}")
     return 0
-
-
-def _read_images(folder: Path, strict: bool) -> list[np.ndarray]:
-    names = filter_readable(folder, list_images(folder), strict)
-    if not names:
-        raise UserError(f"none of the images in {folder} could be read")
-    return [read_gray(folder / name) for name in names]

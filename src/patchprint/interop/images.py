@@ -185,15 +185,21 @@ def unusable_names(folder: str | Path) -> list[str]:
     return list(_images_below(folder)[1])
 
 
-def filter_readable(folder: str | Path, names: Iterable[str], strict: bool = False) -> list[str]:
-    """Select the images that can be read; the others are named on stderr, or with ``strict`` the first is an error."""
+def readable_images(folder: str | Path, strict: bool = False) -> list[str]:
+    """List the images that can be read; the others are named on stderr, or with ``strict`` the first is an error.
+
+    Raises:
+        UserError: there is none.
+    """
     kept = []
-    for name in names:
+    for name in list_images(folder):
         try:
             read_gray(Path(folder) / name)
             kept.append(name)
         except (UserError, OSError) as error:
             skip_or_raise(error, strict)
+    if not kept:
+        raise UserError(f"none of the images in {folder} could be read")
     return kept
 
 

@@ -20,7 +20,7 @@ from patchprint.common.types import Keypoints
 from patchprint.data import track_files
 from patchprint.data.tracks import Tracks
 from patchprint.detectors import detect
-from patchprint.interop.images import encode_image, filter_readable, limit_size, list_images, read_gray
+from patchprint.interop.images import encode_image, limit_size, read_gray, readable_images
 from patchprint.ops.geometry import rotation, transport, wrap_angle
 
 MAX_DISTANCE = 2.0  # pixels between where a keypoint must be and where it was found
@@ -177,9 +177,7 @@ def build(
     track_files.check_numbers(max_mb=max_mb, views=views, max_keypoints=max_keypoints, max_size=max_size)
     if not 0 <= strength < np.inf:
         raise UserError(f"--strength is {strength:g}; it must be a number that is not negative")
-    names = filter_readable(src, list_images(src), strict)
-    if not names:
-        raise UserError(f"none of the images in {src} could be read")
+    names = readable_images(src, strict)
     originals = (
         limit_size(read_gray(Path(src) / name), max_size) for name in progress(names, "warping images", "image")
     )

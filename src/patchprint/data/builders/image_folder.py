@@ -13,7 +13,7 @@ from patchprint.data.builders import colmap_tracks
 from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_sfm import MEMORY_GB, max_parallel_images
 from patchprint.interop.colmap_sift import sift_reconstruction
-from patchprint.interop.images import filter_readable, list_images
+from patchprint.interop.images import readable_images
 
 EXHAUSTIVE_BELOW = 150
 
@@ -58,7 +58,7 @@ def build(
     track_files.check_numbers(patch_scale, max_mb, max_keypoints=max_keypoints, max_size=max_size)
     root, target = Path(src), Path(out)
     cameras = Cameras(single_camera=single_camera)
-    names = filter_readable(root, list_images(root), strict)
+    names = readable_images(root, strict)
     if len(names) < 2:
         raise UserError(f"{root} holds {len(names)} readable image; a reconstruction needs at least two")
     cameras.check_images(root, names)
