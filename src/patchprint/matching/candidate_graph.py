@@ -19,13 +19,13 @@ from torch import Tensor, nn
 
 from patchprint.common.errors import require
 from patchprint.ops.distances import nearest
-from patchprint.ops.geometry import wrap_angle
 
 CANDIDATES, NEIGHBORS, WIDTH, ROUNDS = 4, 16, 32, 4
 SAME_PLACE = 0.1  # in units of scale: keypoints as near as this are one place with several angles
 # How far a neighbor's candidate may be off: part of the distance between the neighbors, natural logarithm of the scale.
 _PLACE, _ZOOM = 0.35, 0.7
-_NODE_FEATURES, _EDGE_FEATURES = 8, 6
+_NODE_FEATURES, _EDGE_FEATURES = 10, 6
+_LEAST_WEIGHT = 1e-3  # edges below it tell nothing
 _CELLS = 1 << 23  # numbers held at a time
 
 
@@ -48,13 +48,14 @@ class CandidateGraph:
 
     Shape:
         index (N, K) int64 into the other image, -1 where there is no candidate; distance (N, K) of descriptors; node (N, K, F);
-        source (N, K, E) int64 into the flattened nodes: the candidate of each neighbor that fits best; edge (N, K, E, G), whose
-        first column is the weight of the edge, 0 where there is none.
+        target (L,) and source (L,) int64 into the flattened nodes: a candidate, and the candidate of a neighbor that fits it
+        best; edge (L, G), whose first column is the weight of the edge.
     """
 
     index: Tensor
     distance: Tensor
     node: Tensor
+    target: Tensor
     source: Tensor
     edge: Tensor
 
@@ -81,14 +82,18 @@ def both_graphs(a: Frames, b: Frames) -> tuple[CandidateGraph, CandidateGraph]:
 def build_graph(a: Frames, b: Frames, found: Candidates, back: Candidates) -> CandidateGraph:
     """Build the graph of ``found``, the candidates of ``a`` in ``b``; ``back`` are those of ``b`` in ``a``."""
     known, column = found.index >= 0, found.index.clamp(min=0)
-    node = _node_features(a, b, found, back)
     neighbor = nearest_places(a.xy, a.scale)
-    source, edge = [], []
+    support, target, source, edge = [], [], [], []
     for rows in _slices(len(a), 4 * CANDIDATES * CANDIDATES * NEIGHBORS):
         sources, features = _edges(a, b, column, known, neighbor, rows)
-        source.append(sources)
-        edge.append(features)
-    return CandidateGraph(found.index, found.distance, node, torch.cat(source), torch.cat(edge))
+        weight = features[..., 0]
+        support.append(torch.stack([weight.sum(-1).log1p(), weight.amax(-1)], -1))
+        kept = (weight > _LEAST_WEIGHT).nonzero()
+        target.append((kept[:, 0] + rows.start) * CANDIDATES + kept[:, 1])
+        source.append(sources[*kept.unbind(1)])
+        edge.append(features[*kept.unbind(1)])
+    node = torch.cat([_node_features(a, b, found, back), torch.cat(support)], -1)
+    return CandidateGraph(found.index, found.distance, node, torch.cat(target), torch.cat(source), torch.cat(edge))
 
 
 def nearest_places(xy: Tensor, scale: Tensor) -> Tensor:
@@ -158,42 +163,41 @@ def _node_features(a: Frames, b: Frames, found: Candidates, back: Candidates) ->
 def _edges(a: Frames, b: Frames, column: Tensor, known: Tensor, neighbor: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
     """Find the source (R, K, E) and the features (R, K, E, G) of the edges to the candidates of ``rows``."""
     own, other = column[rows], neighbor[rows].clamp(min=0)  # (R, K), (R, E)
+    theirs = column[other]  # (R, E, L): candidates of the neighbors
     offset = a.xy[other] - a.xy[rows][:, None]
     length = offset.norm(dim=-1).clamp(min=1e-6)
-    zoom = (b.scale[own] / a.scale[rows][:, None]).clamp(min=1e-9)
-    turn = b.angle[own] - a.angle[rows][:, None]
-    cos, sin = torch.cos(turn)[:, :, None], torch.sin(turn)[:, :, None]
+    zoom = (b.scale[own] / a.scale[rows][:, None]).clamp(min=1e-9)[..., None]  # (R, K, 1)
+    turn = (b.angle[own] - a.angle[rows][:, None])[..., None]
+    cos, sin = zoom * turn.cos(), zoom * turn.sin()
     x, y = offset[:, None].unbind(-1)  # (R, 1, E)
-    turned = torch.stack([cos * x - sin * y, sin * x + cos * y], -1)
-    predicted = b.xy[own][:, :, None] + zoom[..., None, None] * turned  # (R, K, E, 2)
-    theirs = column[other]  # (R, E, L): candidates of the neighbors
-    reach = (zoom[:, :, None] * length[:, None])[..., None]  # (R, K, E, 1)
-    off = (b.xy[theirs][:, None] - predicted[:, :, :, None]).norm(dim=-1) / reach
+    predicted_x, predicted_y = cos * x - sin * y + b.xy[own][..., :1], sin * x + cos * y + b.xy[own][..., 1:]
+    there_x, there_y = b.xy.unbind(1)
+    off = (there_x[theirs][:, None] - predicted_x[..., None]).square()  # (R, K, E, L)
+    off += (there_y[theirs][:, None] - predicted_y[..., None]).square()
+    off /= (zoom * length[:, None]).square()[..., None]
     their_zoom = (b.scale[theirs] / a.scale[other][..., None]).clamp(min=1e-9).log()
-    change = their_zoom[:, None] - zoom.log()[..., None, None]
+    change = their_zoom[:, None] - zoom.log()[..., None]
     their_turn = b.angle[theirs] - a.angle[other][..., None]
-    twist = their_turn[:, None] - turn[..., None, None]
-    agreement = (0.5 + 0.5 * torch.cos(twist)).clamp(min=1e-6)
-    cost = (off / _PLACE).square() + (change / _ZOOM).square() - agreement.log()
+    alike = their_turn.cos()[:, None] * turn.cos()[..., None] + their_turn.sin()[:, None] * turn.sin()[..., None]
+    cost = off / _PLACE**2 + (change / _ZOOM).square() - (0.5 + 0.5 * alike).clamp(min=1e-6).log()
     usable = known[other][:, None] & (neighbor[rows] >= 0)[:, None, :, None] & known[rows][:, :, None, None]
     cost = cost.masked_fill(~usable, 1e9)
-    best = cost.argmin(-1, keepdim=True)
+    least, best = cost.min(-1, keepdim=True)
 
     def chosen(values: Tensor) -> Tensor:
         return values.expand_as(cost).gather(-1, best)[..., 0]
 
-    weight = torch.exp(-chosen(cost).clamp(max=60)) * chosen(usable)
-    twist = wrap_angle(chosen(twist))
+    weight = torch.exp(-least[..., 0].clamp(max=60)) * chosen(usable)
+    twist = chosen(their_turn[:, None]) - turn
     features = [
         weight,
-        chosen(off).clamp(max=4),
+        chosen(off).sqrt().clamp(max=4),
         chosen(change).clamp(-3, 3),
         torch.cos(twist),
         torch.sin(twist),
         (length / a.scale[rows][:, None]).log1p()[:, None].expand_as(twist),
     ]
-    source = other[:, None] * CANDIDATES + best[..., 0]
-    return source, torch.stack(features, -1)
+    return other[:, None] * CANDIDATES + best[..., 0], torch.stack(features, -1)
 
 
 class GraphNetwork(nn.Module):
@@ -206,17 +210,15 @@ class GraphNetwork(nn.Module):
     def __init__(self, width: int = WIDTH, rounds: int = ROUNDS) -> None:
         super().__init__()
         self.width, self.rounds = width, rounds
-        self.start = nn.Sequential(nn.Linear(_NODE_FEATURES + 2, width), nn.SiLU(), nn.Linear(width, width))
+        self.start = nn.Sequential(nn.Linear(_NODE_FEATURES, width), nn.SiLU(), nn.Linear(width, width))
         self.layers = nn.ModuleList(_Round(width) for _ in range(rounds))
         self.end = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.SiLU(), nn.Linear(width, 1))
 
     def forward(self, graph: CandidateGraph) -> Tensor:
         """Compute the logits (N, K) of candidates; minus infinity where there is none."""
-        weight = graph.edge[..., 0]
-        support = torch.stack([weight.sum(-1).log1p(), weight.amax(-1)], -1)
-        state = self.start(torch.cat([graph.node, support], -1))
+        state = self.start(graph.node)
         for layer in self.layers:
-            state = layer(state, graph.source, graph.edge)
+            state = layer(state, graph.target, graph.source, graph.edge)
         return self.end(state)[..., 0].masked_fill(graph.index < 0, -math.inf)
 
 
@@ -225,6 +227,7 @@ class _Round(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
+        self.width = width
         self.norm = nn.LayerNorm(width)
         self.told = nn.Linear(width, width)
         self.asked = nn.Linear(width, width)
@@ -232,17 +235,22 @@ class _Round(nn.Module):
         self.mix = nn.Linear(4 * width, 2 * width)
         self.out = nn.Linear(width, width)
 
-    def forward(self, state: Tensor, source: Tensor, edge: Tensor) -> Tensor:
-        """Compute the next state: state (N, K, W), source (N, K, E), edge (N, K, E, G) -> (N, K, W)."""
+    def forward(self, state: Tensor, target: Tensor, source: Tensor, edge: Tensor) -> Tensor:
+        """Compute the next state: state (N, K, W), target (L,), source (L,), edge (L, G) -> (N, K, W)."""
         normed = self.norm(state)
-        told, asked = self.told(normed).flatten(0, 1), self.asked(normed)
-        heard = []
-        for rows in _slices(len(state), 4 * CANDIDATES * NEIGHBORS * state.shape[-1]):
-            message = nn.functional.silu(told[source[rows]] + asked[rows][:, :, None] + self.fits(edge[rows]))
-            message = message * edge[rows][..., :1]
-            heard.append(torch.cat([message.sum(2) / 4, message.amax(2)], -1))
+        told, asked = self.told(normed).flatten(0, 1), self.asked(normed).flatten(0, 1)
+        # A candidate without some of the edges hears nothing, 0, there.
+        complete = torch.bincount(target, minlength=len(told)) == NEIGHBORS
+        most = torch.where(complete[:, None], -math.inf, told.new_zeros(told.shape))
+        total = torch.zeros_like(told)
+        for part in _slices(len(target), 4 * self.width):
+            message = nn.functional.silu(told[source[part]] + asked[target[part]] + self.fits(edge[part]))
+            message = message * edge[part, :1]
+            total = total.index_add(0, target[part], message)
+            most = most.scatter_reduce(0, target[part, None].expand_as(message), message, "amax")
+        heard = torch.cat([total / 4, most], -1).unflatten(0, state.shape[:2])
         siblings = (normed.sum(1, keepdim=True) - normed) / (CANDIDATES - 1)
-        value, gate = self.mix(torch.cat([normed, torch.cat(heard), siblings], -1)).chunk(2, -1)
+        value, gate = self.mix(torch.cat([normed, heard, siblings], -1)).chunk(2, -1)
         return state + self.out(nn.functional.silu(value) * torch.sigmoid(gate))
 
 

@@ -23,6 +23,7 @@ Descriptors = Tensor | np.ndarray
 
 _CHUNK_CELLS = 1 << 23  # distances held at a time
 _KERNEL_CELLS = 1 << 24  # distances from which on the kernel is faster than a matrix product
+_GROUP = 16  # columns of distances whose largest is found first
 _CHUNK = 2048  # pairs whose exact distances are computed at a time
 _EXACT_CELLS = 1 << 19  # exact distances held at a time
 _STEP = 2.0**-30
@@ -198,14 +199,19 @@ def _with_torch(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def _largest(score: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Find the top k; repeated maxima beat torch.topk on a CPU for the small k of matching. Overwrites ``score``."""
-    if k > 4:
-        return score.topk(k, dim=1)
-    found = []
-    for _ in range(k):
-        found.append(score.max(1, keepdim=True))
-        score.scatter_(1, found[-1].indices, -torch.inf)
-    return torch.cat([best.values for best in found], 1), torch.cat([best.indices for best in found], 1)
+    """Find the top k: those of the k groups of columns with the largest maxima, which takes one pass over the matrix."""
+    width = score.shape[1] // _GROUP
+    if k == 1 or width < k:
+        return score.topk(k, dim=1) if k > 1 else score.max(1, keepdim=True)
+    groups = score[:, : width * _GROUP].unflatten(1, (_GROUP, width))  # group i holds columns i, i + width, i + 2 width, ...
+    largest = groups.amax(1).topk(k, dim=1).indices[:, None].expand(-1, _GROUP, -1)
+    column = torch.arange(score.shape[1], device=score.device)
+    every = column[: width * _GROUP].view(_GROUP, 1, width).expand(-1, len(score), -1).transpose(0, 1)
+    rest = slice(width * _GROUP, None)
+    values = torch.cat([groups.gather(2, largest).flatten(1), score[:, rest]], 1)
+    columns = torch.cat([every.gather(2, largest).flatten(1), column[rest].expand(len(score), -1)], 1)
+    best = values.topk(k, dim=1)
+    return best.values, columns.gather(1, best.indices)
 
 
 def _use_faiss(queries: Tensor) -> bool:
