@@ -88,7 +88,7 @@ def test_edges_and_a_round_of_messages_are_those_of_plain_loops() -> None:
                 np.testing.assert_allclose(edge_here.numpy(), edge, atol=2e-4)
                 told = layer.told(normed[other, theirs]) + layer.asked(normed[i, k])
                 messages.append(silu(told + layer.fits(edge_here.double())) * edge_here[0].double())
-            assert 0 < sum(to // CANDIDATES == i for to, _ in kept)
+            assert sum(to // CANDIDATES == i for to, _ in kept) > 0
             stacked = torch.stack(messages)
             others = normed[i, [c for c in range(CANDIDATES) if c != k]].mean(0)
             heard = torch.cat([normed[i, k], stacked.sum(0) / 4, stacked.max(0).values, others])

@@ -1,6 +1,7 @@
 """Tuning to one's own images: what is held out stays out, the numbers are there, and hopeless images are refused."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from patchprint.data.tracks import TrackStore  # noqa: E402
 from patchprint.interop.images import encode_image  # noqa: E402
 from patchprint.networks import weights  # noqa: E402
 from patchprint.pipelines import adaptation  # noqa: E402
-from patchprint.pipelines.adapt_judge import VERDICTS  # noqa: E402
+from patchprint.pipelines.adapt_judge import MATCHER_VERDICTS, VERDICTS  # noqa: E402
 from patchprint.training import TrainConfig, assembly  # noqa: E402
 
 
@@ -88,7 +89,8 @@ def test_bits_are_tuned_by_a_loss_for_bits(scene: Path, tmp_path: Path, monkeypa
 
 def test_held_out_photos_and_points_are_not_learned_from(scene: Path) -> None:
     store = TrackStore.open(scene / "tracks")
-    learned, unseen = adaptation._hold_images_out(store, 0.25, seed=0)
+    unseen = adaptation._unseen(store, 0.25, seed=0)
+    learned = adaptation._without_images(store, unseen)
     assert len(unseen) == 2
     assert not np.isin(learned.tracks.image, unseen).any()
     assert learned.num_views.min() >= 2
@@ -136,3 +138,35 @@ def test_photos_that_share_nothing_are_refused(start: Path, tmp_path: Path, caps
 def _positions(store: TrackStore) -> np.ndarray:
     rows = [int(store._start[i]) + v for i in range(store.num_points) for v in range(int(store.num_views[i]))]
     return np.c_[store.tracks.image[rows], store.tracks.xy[rows]]
+
+
+@pytest.mark.slow
+def test_the_matcher_is_tuned_on_images_that_are_not_held_out(
+    scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path / "cache"))
+    out, work = tmp_path / "mine.safetensors", tmp_path / "work"
+    shutil.copytree(scene / "tracks", work / "tracks")
+    arguments = [
+        "adapt",
+        str(tmp_path),
+        "--out",
+        str(out),
+        "--model",
+        "rootsift",
+        "--work",
+        str(work),
+        "--tune",
+        "matcher",
+    ]
+    assert cli.main([*arguments, "--matcher-steps", "30", "--held-out", "0.3", "--device", "cpu", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert set(result["scores"]) == {"matcher before", "matcher tuned"}
+    assert result["scores"]["matcher tuned"]["inliers"] > 0
+    answer = result["model"]["matcher_verdict"]
+    assert out.is_file() == (answer == "gained") and MATCHER_VERDICTS[answer] in out.with_suffix(".html").read_text()
+    unseen = adaptation._unseen(TrackStore.open(work / "tracks"), 0.3, 0).tolist()
+    described = {int(path.stem) for path in (tmp_path / "cache" / "matcher").glob("*/*.npz")}
+    assert described == set(range(8)) - set(unseen) and len(unseen) == 2
+    config = json.loads((work / "matcher" / "config.json").read_text())
+    assert config["batcher_options"]["leave_out"] == unseen and config["steps"] == 30

@@ -1,4 +1,4 @@
-"""``patchprint export``: a network as one ONNX file, compared with torch in onnxruntime and OpenCV, or as one HTML page."""
+"""``patchprint export``: a network as one ONNX file, compared with torch in two runtimes; its matcher; an HTML page."""
 
 import json
 from dataclasses import asdict
@@ -14,9 +14,10 @@ from patchprint.cli import emit
 from patchprint.common.errors import UserError
 from patchprint.common.files import check_output_file
 from patchprint.common.types import ModelId
-from patchprint.features.model import BASELINES
+from patchprint.features.model import BASELINES, load
 from patchprint.interop.onnx import INPUT, OPSET, OUTPUT, RUNTIMES, export_onnx, run_onnx
 from patchprint.matching.matchers.graph import load_weights
+from patchprint.matching.onnx_matcher import OUTPUTS, Contract, export_matcher, input_names
 from patchprint.networks import PatchNetwork, create
 from patchprint.networks.hub_folder import write_folder
 from patchprint.networks.weights import load_network
@@ -30,6 +31,7 @@ def main(
     untrained: bool = False,
     hub: bool = False,
     matcher: Path | None = None,
+    tool: Contract | None = None,
     force: bool = False,
 ) -> int:
     """Write MODEL as ONNX and print the largest difference between torch and each runtime; or as an HTML page.
@@ -41,14 +43,22 @@ def main(
         out: the file to write, .onnx or .html.
         untrained: export the network with random weights, to try a runtime out.
         hub: write a folder for the Hugging Face Hub instead, with the weights and a model card.
-        matcher: weights of a graph matcher for the page (patchprint train matcher); default: those shipped for MODEL, if any.
+        matcher: weights of a graph matcher for the page or --tool (patchprint train matcher); default: those shipped for MODEL,
+            if any.
+        tool: write the matcher graph for MODEL instead, with the inputs and outputs of LightGlue in this tool: opencv
+            (cv2.LightGlueMatcher), colmap (ALIKED with LightGlue) or colmap-sift (SIFT with LightGlue).
         force: replace an existing file.
     """
+    if tool and not hub and out.suffix.lower() == ".onnx":
+        check_output_file(out, force)
+        return _write_matcher(model, out, str(matcher or ""), tool)
     if model in BASELINES:
         raise UserError(f"{model} is no network, so there is nothing to export; patchprint models lists the networks")
     is_page = out.suffix.lower() == ".html"
+    if tool:
+        raise UserError("--tool writes one .onnx file; give --out a name with that suffix")
     if matcher and (hub or not is_page):
-        raise UserError("--matcher belongs to pages (--out NAME.html); other files hold the network alone")
+        raise UserError("--matcher belongs to pages (--out NAME.html) and --tool; other files hold the network alone")
     if hub:
         return _write_folder(model, out, force)
     if out.suffix.lower() not in (".onnx", ".html"):
@@ -99,6 +109,22 @@ def _write_folder(model: str, out: Path, force: bool) -> int:
         result,
         f"{out}: {info.name}, {info.license or 'without a license'}; hf upload NAME {out} publishes it",
     )
+    return 0
+
+
+def _write_matcher(model: str, out: Path, weights: str, tool: Contract) -> int:
+    described = load(model)
+    learned = load_weights(weights, described.id, torch.device("cpu"))
+    export_matcher(learned, described.dim if described.kind == "float" else 0, tool, out)
+    result = {
+        "model": described.id.name,
+        "sha256": described.id.sha256,
+        "file": str(out),
+        "inputs": input_names(tool),
+        "outputs": list(OUTPUTS),
+        "threshold": learned.threshold,
+    }
+    emit(result, f"{out}: the matcher graph for {described.id.name}, inputs {', '.join(input_names(tool))}")
     return 0
 
 

@@ -11,8 +11,9 @@ import contextlib
 import logging
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,18 +38,31 @@ def export_onnx(
 
 def onnx_bytes(network: nn.Module, input_size: int, metadata: Mapping[str, str], channels: int = 1) -> bytes:
     """What `export_onnx` writes."""
-    onnx = require("onnx", extra="onnx")
-    require("onnxscript", extra="onnx")
     network = network.eval()
     device = next(network.parameters()).device
     example = torch.rand(2, channels, input_size, input_size, device=device)
+    free = ({0: torch.export.Dim("n")},)
+    return export_program(network, (example,), (INPUT,), (OUTPUT,), free, metadata)
+
+
+def export_program(
+    module: nn.Module,
+    examples: tuple[Tensor, ...],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    dynamic_shapes: tuple[Any, ...],
+    metadata: Mapping[str, str],
+) -> bytes:
+    """Trace a module with example inputs, and return it as ONNX."""
+    onnx = require("onnx", extra="onnx")
+    require("onnxscript", extra="onnx")
     with _quiet():
         program = torch.onnx.export(
-            network,
-            (example,),
-            input_names=[INPUT],
-            output_names=[OUTPUT],
-            dynamic_shapes=({0: torch.export.Dim("n")},),
+            module,
+            examples,
+            input_names=list(inputs),
+            output_names=list(outputs),
+            dynamic_shapes=dynamic_shapes,
             opset_version=OPSET,
             dynamo=True,
             verbose=False,

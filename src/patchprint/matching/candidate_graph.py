@@ -25,7 +25,7 @@ SAME_PLACE = 0.1  # in units of scale: keypoints as near as this are one place w
 # How far a neighbor's candidate may be off: part of the distance between the neighbors, natural logarithm of the scale.
 _PLACE, _ZOOM = 0.35, 0.7
 _NODE_FEATURES, _EDGE_FEATURES = 10, 6
-_LEAST_WEIGHT = 1e-3  # edges below it tell nothing
+LEAST_WEIGHT = 1e-3  # edges below it tell nothing
 _CELLS = 1 << 23  # numbers held at a time
 
 
@@ -81,19 +81,23 @@ def both_graphs(a: Frames, b: Frames) -> tuple[CandidateGraph, CandidateGraph]:
 
 def build_graph(a: Frames, b: Frames, found: Candidates, back: Candidates) -> CandidateGraph:
     """Build the graph of ``found``, the candidates of ``a`` in ``b``; ``back`` are those of ``b`` in ``a``."""
-    known, column = found.index >= 0, found.index.clamp(min=0)
     neighbor = nearest_places(a.xy, a.scale)
     support, target, source, edge = [], [], [], []
     for rows in _slices(len(a), 4 * CANDIDATES * CANDIDATES * NEIGHBORS):
-        sources, features = _edges(a, b, column, known, neighbor, rows)
+        sources, features = fitting_edges(a, b, found.index, neighbor, rows)
         weight = features[..., 0]
         support.append(torch.stack([weight.sum(-1).log1p(), weight.amax(-1)], -1))
-        kept = (weight > _LEAST_WEIGHT).nonzero()
+        kept = (weight > LEAST_WEIGHT).nonzero()
         target.append((kept[:, 0] + rows.start) * CANDIDATES + kept[:, 1])
         source.append(sources[*kept.unbind(1)])
         edge.append(features[*kept.unbind(1)])
-    node = torch.cat([_node_features(a, b, found, back), torch.cat(support)], -1)
+    node = torch.cat([node_features(a, b, found, back), torch.cat(support)], -1)
     return CandidateGraph(found.index, found.distance, node, torch.cat(target), torch.cat(source), torch.cat(edge))
+
+
+def or_first(index: Tensor) -> Tensor:
+    """Return an index with 0 in place of -1 (OpenCV does not clip integers)."""
+    return torch.where(index >= 0, index, 0)
 
 
 def nearest_places(xy: Tensor, scale: Tensor) -> Tensor:
@@ -131,22 +135,28 @@ def _unit(distance: Tensor, descriptors: Tensor) -> Tensor:
     """Convert distances of descriptors to those of unit vectors, for bits by the angle between their signs."""
     if descriptors.dtype == torch.uint8:
         return 2 * (distance / (8 * descriptors.shape[1])).clamp(max=1).sqrt()
-    length = descriptors[:1000].float().norm(dim=1)
-    return (distance / length[length.isfinite()].mean().clamp(min=1e-9)).nan_to_num(2, 2).clamp(max=2)
+    length = descriptors[:1000].float().square().sum(1).sqrt()
+    usable = length.isfinite()
+    mean = torch.where(usable, length, 0).sum() / usable.float().sum().clamp(min=1)
+    return torch.where(distance.isfinite(), distance / mean.clamp(min=1e-9), 2).clamp(max=2)
 
 
-def _node_features(a: Frames, b: Frames, found: Candidates, back: Candidates) -> Tensor:
+def node_features(a: Frames, b: Frames, found: Candidates, back: Candidates) -> Tensor:
     """Compute the features of candidates (N, K, F): of the distance, of its rivals on both sides, and of the scales."""
-    known, column = found.index >= 0, found.index.clamp(min=0)
+    known, column = found.index >= 0, or_first(found.index)
     distance, theirs = _unit(found.distance, b.descriptors), _unit(back.distance, a.descriptors)
     rank = torch.arange(CANDIDATES, device=column.device).expand_as(column)
     rival_a = torch.where(rank == 0, distance[:, 1:2], distance[:, :1])
-    is_best = back.index[column, 0] == torch.arange(len(a), device=column.device)[:, None]
+    is_best = back.index[column, 0] == torch.arange(a.xy.shape[0], device=column.device)[:, None]
     rival_b = torch.where(is_best, theirs[column, 1], theirs[column, 0])
     to_a, to_b = ((distance / rival.clamp(min=1e-6)).clamp(max=4) for rival in (rival_a, rival_b))
     zoom = (b.scale[column] / a.scale[:, None]).clamp(min=1e-9).log()
-    if known[:, 0].any():  # from that of most nearest descriptors, since images may be of any size
-        zoom = zoom - zoom[known[:, 0], 0].median()
+    # The median of nearest descriptors is taken off, since images may be of any size.
+    nearest_known = found.index[:, 0] >= 0
+    ordered = torch.where(nearest_known, zoom[:, 0], torch.inf).sort().values
+    middle = ((nearest_known.float().sum() - 1) / 2).clamp(min=0).long()
+    median = ordered.index_select(0, middle[None])
+    zoom = torch.where(known, zoom - median, 0)
     features = [
         distance,
         1 - distance.square() / 2,
@@ -160,10 +170,11 @@ def _node_features(a: Frames, b: Frames, found: Candidates, back: Candidates) ->
     return torch.stack(features, -1) * known[..., None]
 
 
-def _edges(a: Frames, b: Frames, column: Tensor, known: Tensor, neighbor: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+def fitting_edges(a: Frames, b: Frames, index: Tensor, neighbor: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
     """Find the source (R, K, E) and the features (R, K, E, G) of the edges to the candidates of ``rows``."""
-    own, other = column[rows], neighbor[rows].clamp(min=0)  # (R, K), (R, E)
-    theirs = column[other]  # (R, E, L): candidates of the neighbors
+    other = or_first(neighbor[rows])  # (R, E)
+    own_known, theirs_known = index[rows] >= 0, index[other] >= 0  # (R, K), (R, E, L): candidates of the neighbors
+    own, theirs = or_first(index[rows]), or_first(index[other])
     offset = a.xy[other] - a.xy[rows][:, None]
     length = offset.norm(dim=-1).clamp(min=1e-6)
     zoom = (b.scale[own] / a.scale[rows][:, None]).clamp(min=1e-9)[..., None]  # (R, K, 1)
@@ -180,7 +191,7 @@ def _edges(a: Frames, b: Frames, column: Tensor, known: Tensor, neighbor: Tensor
     their_turn = b.angle[theirs] - a.angle[other][..., None]
     alike = their_turn.cos()[:, None] * turn.cos()[..., None] + their_turn.sin()[:, None] * turn.sin()[..., None]
     cost = off / _PLACE**2 + (change / _ZOOM).square() - (0.5 + 0.5 * alike).clamp(min=1e-6).log()
-    usable = known[other][:, None] & (neighbor[rows] >= 0)[:, None, :, None] & known[rows][:, :, None, None]
+    usable = theirs_known[:, None] & (neighbor[rows] >= 0)[:, None, :, None] & own_known[:, :, None, None]
     cost = cost.masked_fill(~usable, 1e9)
     least, best = cost.min(-1, keepdim=True)
 
@@ -209,20 +220,24 @@ class GraphNetwork(nn.Module):
 
     def __init__(self, width: int = WIDTH, rounds: int = ROUNDS) -> None:
         super().__init__()
-        self.width, self.rounds = width, rounds
+        self.width = width
         self.start = nn.Sequential(nn.Linear(_NODE_FEATURES, width), nn.SiLU(), nn.Linear(width, width))
-        self.layers = nn.ModuleList(_Round(width) for _ in range(rounds))
+        self.layers = nn.ModuleList(Round(width) for _ in range(rounds))
         self.end = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.SiLU(), nn.Linear(width, 1))
+
+    def rounds(self) -> list[Round]:
+        """Return the layers."""
+        return [layer for layer in self.layers if isinstance(layer, Round)]
 
     def forward(self, graph: CandidateGraph) -> Tensor:
         """Compute the logits (N, K) of candidates; minus infinity where there is none."""
         state = self.start(graph.node)
-        for layer in self.layers:
+        for layer in self.rounds():
             state = layer(state, graph.target, graph.source, graph.edge)
         return self.end(state)[..., 0].masked_fill(graph.index < 0, -math.inf)
 
 
-class _Round(nn.Module):
+class Round(nn.Module):
     """One round of messages."""
 
     def __init__(self, width: int) -> None:
@@ -248,7 +263,10 @@ class _Round(nn.Module):
             message = message * edge[part, :1]
             total = total.index_add(0, target[part], message)
             most = most.scatter_reduce(0, target[part, None].expand_as(message), message, "amax")
-        heard = torch.cat([total / 4, most], -1).unflatten(0, state.shape[:2])
+        return self.update(state, normed, torch.cat([total / 4, most], -1).unflatten(0, state.shape[:2]))
+
+    def update(self, state: Tensor, normed: Tensor, heard: Tensor) -> Tensor:
+        """Compute the next state of the normed state (N, K, W), and of sum and maximum of the messages (N, K, 2 W)."""
         siblings = (normed.sum(1, keepdim=True) - normed) / (CANDIDATES - 1)
         value, gate = self.mix(torch.cat([normed, heard, siblings], -1)).chunk(2, -1)
         return state + self.out(nn.functional.silu(value) * torch.sigmoid(gate))

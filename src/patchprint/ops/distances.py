@@ -203,7 +203,9 @@ def _largest(score: Tensor, k: int) -> tuple[Tensor, Tensor]:
     width = score.shape[1] // _GROUP
     if k == 1 or width < k:
         return score.topk(k, dim=1) if k > 1 else score.max(1, keepdim=True)
-    groups = score[:, : width * _GROUP].unflatten(1, (_GROUP, width))  # group i holds columns i, i + width, i + 2 width, ...
+    groups = score[:, : width * _GROUP].unflatten(
+        1, (_GROUP, width)
+    )  # group i holds columns i, i + width, i + 2 width, ...
     largest = groups.amax(1).topk(k, dim=1).indices[:, None].expand(-1, _GROUP, -1)
     column = torch.arange(score.shape[1], device=score.device)
     every = column[: width * _GROUP].view(_GROUP, 1, width).expand(-1, len(score), -1).transpose(0, 1)

@@ -4,6 +4,7 @@ Each held-out image is matched with the images that share most points with it. A
 """
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from patchprint.detectors import detect
 from patchprint.features import describe_keypoints
 from patchprint.features.model import Model
 from patchprint.matching import match, verify
+from patchprint.matching.matchers import DEFAULT_MATCHER
 
 KEYPOINTS = 2000
 PARTNERS = 3  # images that each held-out image is matched with
@@ -27,6 +29,18 @@ VERDICTS = {
     "no difference": "Nothing changed beyond chance on these images, and the start weights are kept.",
 }
 
+MATCHER_VERDICTS = {
+    "gained": "The tuned matcher gives more verified matches on images that it never saw, and is written.",
+    "lost": "The tuned matcher gives fewer verified matches on images that it never saw, and is not written.",
+    "no difference": "The tuned matcher changed nothing beyond chance on these images, and is not written.",
+}
+
+
+def conclusion(model: Mapping[str, str]) -> str:
+    """Say what was gained, by the entry ``model`` of a result of `adapt`."""
+    said = [VERDICTS[model["verdict"]]] if "verdict" in model else []
+    return " ".join(said + ([MATCHER_VERDICTS[model["matcher_verdict"]]] if "matcher_verdict" in model else []))
+
 
 class HeldOutPairs:
     """Pairs of images of a store, each with a held-out image and one that overlaps it.
@@ -36,6 +50,7 @@ class HeldOutPairs:
     """
 
     def __init__(self, store: TrackStore, held_out: np.ndarray) -> None:
+        self.held_out = held_out
         self.pairs = _overlapping(store, held_out)
         if not self.pairs:
             raise UserError("the held-out images share too few points with the others; give images that overlap more")
@@ -44,7 +59,7 @@ class HeldOutPairs:
         }
         self._keypoints = {number: detect(image, max_keypoints=KEYPOINTS) for number, image in self._pixels.items()}
 
-    def verified_matches(self, model: Model) -> np.ndarray:
+    def verified_matches(self, model: Model, matcher: str = DEFAULT_MATCHER) -> np.ndarray:
         """Count the matches of each pair that agree with one geometry.
 
         Shape:
@@ -53,7 +68,8 @@ class HeldOutPairs:
         features = {
             n: describe_keypoints(self._pixels[n], keypoints, model=model) for n, keypoints in self._keypoints.items()
         }
-        found = [verify(features[a], features[b], match(features[a], features[b])).inliers for a, b in self.pairs]
+        pairs = [(features[a], features[b]) for a, b in self.pairs]
+        found = [verify(a, b, match(a, b, matcher)).inliers for a, b in pairs]
         return np.array([0 if inliers is None else int(inliers.sum()) for inliers in found], np.float64)
 
 

@@ -1,30 +1,35 @@
-"""Tune a descriptor to a folder of images: reconstruct them, train on their tracks, and measure the gain.
+"""Tune a descriptor, its matcher or both to a folder of images: reconstruct them, train on their tracks, measure the gain.
 
 Two things are held out of the tuning: a region of the scene (points that no training batch holds) and some of the images, which
 are matched with others afterwards (``adapt_judge``), beside the start model, SIFT and RootSIFT. The tuned weights are written
-only where they gained something; otherwise the start weights are.
+only where they gained something; otherwise the start weights are, and of a matcher none.
 """
 
 import dataclasses
 import math
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from patchprint.common import provenance
 from patchprint.common.errors import UserError, require
-from patchprint.common.files import check_output_file
+from patchprint.common.files import atomic_file, check_output_file
 from patchprint.common.provenance import Result
 from patchprint.data.builders import colmap_tracks, image_folder
 from patchprint.data.tracks import Tracks, TrackStore
 from patchprint.features.model import NetworkModel, load
 from patchprint.interop.images import list_images
 from patchprint.matching.calibration import CALIBRATION_IMAGES, calibrate, spread_over
+from patchprint.matching.matchers import DEFAULT_MATCHER
+from patchprint.matching.matchers.graph import WEIGHTS_FOLDER
 from patchprint.networks import ModelInfo, weights
 from patchprint.pipelines.adapt_judge import HeldOutPairs, verdict
+from patchprint.pipelines.matcher_training import MatcherSettings, train_matcher
 from patchprint.training import checkpoint, resolve
 from patchprint.training.loop import train
 
@@ -32,12 +37,16 @@ SFM = "sfm"  # folder in the work folder
 MIN_POINTS = 200
 BASELINES = ("sift", "rootsift")
 NEIGHBORS = 64  # points of one image that stand together in a batch
+Tuned = Literal["descriptor", "matcher", "both"]
 BESIDE = (".json", ".html")  # what `patchprint adapt` writes beside the weights
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptSettings:
     """How a model is tuned; ``held_out`` images measure the gain."""
+
+    # What is tuned: the descriptor, the matcher graph for it, or one after the other.
+    tune: Tuned = "descriptor"
 
     # Where to start: a name or a file of trained weights.
     model: str = "sdgmnet"
@@ -47,6 +56,8 @@ class AdaptSettings:
     batch: int = 128
     # Learning rate at the start.
     lr: float = 0.1
+    # Training steps of the matcher.
+    matcher_steps: int = 200
     # Part of the images that training never sees.
     held_out: float = 0.1
     # Seed of everything random.
@@ -88,8 +99,57 @@ def adapt(
     if out.suffix != ".safetensors":
         raise UserError(f"--out {out}: weights are written as .safetensors")
     start = load(settings.model)
-    if not isinstance(start, NetworkModel):
+    of_descriptor = settings.tune != "matcher"
+    if of_descriptor and not isinstance(start, NetworkModel):
         raise UserError(f"{settings.model} has no weights to tune; start from the name or file of trained weights")
+    for_matcher = out if not of_descriptor else out.with_name(f"{out.stem}-matcher.safetensors")
+    if settings.tune == "both":
+        check_output_file(for_matcher, force)
+    if not (work / "tracks").is_dir():
+        require("pycolmap", extra="sfm")
+        if not _has_model(folder):
+            list_images(folder)  # raises where there are none
+    report("1/3  points that several images show")
+    store = _tracks(folder, work / "tracks", start.patch_scale, settings.strict)
+    judge = HeldOutPairs(store, _unseen(store, settings.held_out, settings.seed))
+    if isinstance(start, NetworkModel) and of_descriptor:
+        info, counts = _tune_descriptor(start, store, judge, folder, out, work, settings, report)
+        about = {"name": info.name, "sha256": info.sha256, "verdict": verdict(counts["start"], counts["tuned"])}
+    else:
+        about, counts = {"name": start.id.name, "sha256": start.id.sha256}, {}
+    if settings.tune != "descriptor":
+        shipped = WEIGHTS_FOLDER / f"{start.id.name}.safetensors"
+        described = str(out) if of_descriptor else settings.model
+        counts |= _tune_matcher(described, shipped, judge, for_matcher, work, settings, report)
+        about["matcher_verdict"] = verdict(counts["matcher before"], counts["matcher tuned"])
+    return provenance.record(
+        "adapt",
+        settings=dataclasses.asdict(settings),
+        model={**about, "start": start.id.name},
+        data={
+            "path": str(folder),
+            "images": len(store.images),
+            "held_out_images": len(judge.held_out),
+            "pairs": len(judge.pairs),
+            "points": store.num_points,
+        },
+        seed=settings.seed,
+        scores={name: {"inliers": float(values.mean())} for name, values in counts.items()},
+        started=started,
+    )
+
+
+def _tune_descriptor(
+    start: NetworkModel,
+    store: TrackStore,
+    judge: HeldOutPairs,
+    folder: Path,
+    out: Path,
+    work: Path,
+    settings: AdaptSettings,
+    report: Callable[[str], None],
+) -> tuple[ModelInfo, dict[str, np.ndarray]]:
+    """Train, judge and write a descriptor; returns what is written, and the verified matches of each candidate."""
     config = resolve(
         "sdgmnet",
         network=start.info.network,
@@ -110,13 +170,7 @@ def adapt(
         log_every=max(settings.steps // 40, 1),
         tensorboard=False,
     )
-    if not (work / "tracks").is_dir():
-        require("pycolmap", extra="sfm")
-        if not _has_model(folder):
-            list_images(folder)  # raises where there are none
-    report("1/3  points that several images show")
-    store = _tracks(folder, work / "tracks", start.info.patch_scale, settings.strict)
-    learned, held_out = _hold_images_out(store, settings.held_out, settings.seed)
+    learned = _without_images(store, judge.held_out)
     points, fewest = learned.split("train").num_points, max(MIN_POINTS, settings.batch)
     if points < fewest:
         raise UserError(
@@ -139,12 +193,10 @@ def adapt(
     files = {name: work / f"{name}.safetensors" for name in candidates}
     for name, (network, info) in candidates.items():
         weights.save(network, files[name], info, half=True)
-    judge = HeldOutPairs(store, held_out)
     models = {name: str(file) for name, file in files.items()} | {name: name for name in BASELINES}
     counts = {name: judge.verified_matches(load(model, engine="float32")) for name, model in models.items()}
     answer = verdict(counts["start"], counts["tuned"])
-    scores = {name: {"inliers": float(values.mean())} for name, values in counts.items()}
-    change = f"verified matches on held-out images {scores['start']['inliers']:.1f} to {scores['tuned']['inliers']:.1f}"
+    change = f"verified matches on held-out images {counts['start'].mean():.1f} to {counts['tuned'].mean():.1f}"
     if answer == "gained":
         network, info = candidates["tuned"]
         ratio, notes = _ratio(files["tuned"], store), f"tuned from {start.info.name} by patchprint adapt; {change}"
@@ -152,22 +204,41 @@ def adapt(
         network, info = candidates["start"]
         ratio = info.ratio
         notes = f"the weights of {start.info.name}, since patchprint adapt ended with {answer!r}: {change}"
-    info = weights.save(network, out, dataclasses.replace(info, notes=notes, ratio=ratio), half=True)
-    return provenance.record(
-        "adapt",
-        settings=dataclasses.asdict(settings),
-        model={"name": info.name, "sha256": info.sha256, "start": start.info.name, "verdict": answer},
-        data={
-            "path": str(folder),
-            "images": len(store.images),
-            "held_out_images": len(held_out),
-            "pairs": len(judge.pairs),
-            "points": store.num_points,
-        },
+    return weights.save(network, out, dataclasses.replace(info, notes=notes, ratio=ratio), half=True), counts
+
+
+def _tune_matcher(
+    model: str,
+    shipped: Path,
+    judge: HeldOutPairs,
+    out: Path,
+    work: Path,
+    settings: AdaptSettings,
+    report: Callable[[str], None],
+) -> dict[str, np.ndarray]:
+    """Train, judge and write a matcher for a model, from the ``shipped`` weights where there are any."""
+    report(f"2/3  tuning the matcher for {model}, {settings.matcher_steps} steps")
+    chosen = MatcherSettings(
+        model=model,
+        steps=settings.matcher_steps,
+        leave_out=tuple(map(int, judge.held_out)),
+        init=shipped if shipped.is_file() else None,
+        validate_every=max(settings.matcher_steps // 4, 1),
         seed=settings.seed,
-        scores=scores,
-        started=started,
+        device=settings.device,
     )
+    run = work / "matcher"
+    begun = checkpoint.any_in(run / "checkpoints")
+    outcome = train_matcher([work / "tracks"], out=run, settings=chosen, resume=begun, force=not begun)
+    report("3/3  matching the images that were held out")
+    # What was there before: the shipped matcher, which knows the descriptors of the shipped model alone.
+    before = "graph" if shipped.is_file() and settings.tune == "matcher" else DEFAULT_MATCHER
+    matchers = {"matcher before": before, "matcher tuned": str(outcome.best)}
+    counts = {name: judge.verified_matches(load(model), matcher) for name, matcher in matchers.items()}
+    if verdict(counts["matcher before"], counts["matcher tuned"]) == "gained":
+        with atomic_file(out) as temporary:
+            shutil.copyfile(outcome.best, temporary)
+    return counts
 
 
 def _has_model(folder: Path) -> bool:
@@ -184,10 +255,14 @@ def _tracks(folder: Path, store: Path, patch_scale: float, strict: bool) -> Trac
     return TrackStore.open(store, patch_scale=patch_scale)
 
 
-def _hold_images_out(store: TrackStore, part: float, seed: int) -> tuple[TrackStore, np.ndarray]:
-    """Return the store without the observations in some images, and those images."""
+def _unseen(store: TrackStore, part: float, seed: int) -> np.ndarray:
+    """Choose the images that are held out."""
     count = len(store.images)
-    unseen = np.random.default_rng(seed).permutation(count)[: max(1, round(part * count))]
+    return np.random.default_rng(seed).permutation(count)[: max(1, round(part * count))]
+
+
+def _without_images(store: TrackStore, unseen: np.ndarray) -> TrackStore:
+    """Return the store without the observations in some images."""
     tracks = store.tracks
     kept = ~np.isin(tracks.image, unseen)
     kept &= np.bincount(tracks.point[kept], minlength=tracks.num_points)[tracks.point] >= 2
@@ -202,7 +277,7 @@ def _hold_images_out(store: TrackStore, part: float, seed: int) -> tuple[TrackSt
     )
     assert tracks.part is not None
     fewer = dataclasses.replace(fewer, part=tracks.part[labels])
-    return TrackStore(store.images, fewer, store.names, store.patch_scale), unseen
+    return TrackStore(store.images, fewer, store.names, store.patch_scale)
 
 
 def _tuned_info(start: ModelInfo, trained: ModelInfo, name: str, store: TrackStore) -> ModelInfo:

@@ -32,7 +32,11 @@ LARGEST_ERROR = 2.0  # pixels of most of these observations from where the camer
 
 @dataclass(frozen=True, kw_only=True)
 class BankSettings:
-    """What is described of each store: images, evenly spread over it, and copies of each under random homographies."""
+    """What is described of each store: images, evenly spread over it, and copies of each under random homographies.
+
+    Attributes:
+        leave_out: numbers of images that are not.
+    """
 
     detector: str = "dog"
     keypoints: int = 2048
@@ -40,6 +44,7 @@ class BankSettings:
     copies: int = 1
     max_size: int = 1024
     seed: int = 0
+    leave_out: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +120,7 @@ def open_bank(stores: Sequence[str | Path], model: Model, settings: BankSettings
 
 def _scene(stored: track_files.StoredTracks, model: Model, settings: BankSettings) -> BankScene:
     folder = files.cache_folder("matcher") / f"{stored.folder.resolve().name}-{_fingerprint(stored, model, settings)}"
-    chosen = spread_over(len(stored.sizes), settings.images)
+    chosen = [each for each in spread_over(len(stored.sizes), settings.images) if each not in settings.leave_out]
     folder.mkdir(parents=True, exist_ok=True)
     xyz, images = stored.arrays.get("xyz"), []
     for number in progress(chosen, f"features of {stored.folder.name}", "image"):
@@ -130,6 +135,7 @@ def _scene(stored: track_files.StoredTracks, model: Model, settings: BankSetting
 
 def _fingerprint(stored: track_files.StoredTracks, model: Model, settings: BankSettings) -> str:
     described = {**dataclasses.asdict(settings), "images": 0}  # files of more images go beside those of fewer
+    del described["leave_out"]
     told = json.dumps(
         [FORMAT, stored.names.images, stored.offset.tolist(), described, model.info.sha256, model.info.name]
     )

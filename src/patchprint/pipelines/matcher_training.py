@@ -78,6 +78,8 @@ class MatcherSettings:
     validate_every: int = 250
     # Hold one of eight images out, to choose the best weights and the threshold; without it the last weights are taken.
     hold_out: bool = True
+    # Images that are left out of every store, by number.
+    leave_out: tuple[int, ...] = ()
     # Weights of a matcher to start from.
     init: Path | None = None
     # Seed of everything random.
@@ -89,11 +91,12 @@ class MatcherSettings:
         """Return the settings of the run."""
         if not data:
             raise UserError("patchprint train matcher needs --data STORE; patchprint data build makes one")
-        bank = {"model": self.model, "detector": self.detector, "keypoints": self.max_keypoints}
+        bank = {"model": self.model, "detector": self.detector, "keypoints": self.max_keypoints, "images": self.images}
+        bank |= {"copies": self.copies, "leave_out": list(self.leave_out)}
         return TrainConfig(
             RECIPE, "graph", "cross-entropy", data=tuple(map(str, data)), steps=self.steps, batch=self.batch, views=1,
             lr=self.lr, optimizer="adamw", weight_decay=0.01, schedule="one-cycle", average=0.95, seed=self.seed,
-            batcher_options={**bank, "images": self.images, "copies": self.copies}, hold_out=self.hold_out,
+            batcher_options=bank, hold_out=self.hold_out,
             init=None if self.init is None else str(self.init), validate_every=self.validate_every,
             checkpoint_every=self.validate_every, log_every=max(1, min(50, self.steps // 20)), device=self.device,
         )  # fmt: skip

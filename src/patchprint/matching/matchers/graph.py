@@ -13,7 +13,7 @@ from torch import Tensor
 
 from patchprint.common.errors import UserError, parsing
 from patchprint.common.types import Features, Keypoints, Matches, ModelId
-from patchprint.matching.candidate_graph import Frames, GraphNetwork, best_matches, both_graphs
+from patchprint.matching.candidate_graph import Frames, GraphNetwork, best_matches, both_graphs, or_first
 
 WEIGHTS_FOLDER = Path(__file__).resolve().parent.parent / "pretrained"
 FORMAT = "patchprint matcher 1"
@@ -72,8 +72,8 @@ def together(there: Tensor, index: Tensor, back: Tensor, back_index: Tensor) -> 
     Shape:
         there (N, K), index (N, K), back (M, K), back_index (M, K) -> (N, K).
     """
-    rows = torch.arange(len(index), device=index.device)[:, None, None]
-    column = index.clamp(min=0)
+    rows = torch.arange(index.shape[0], device=index.device)[:, None, None]  # len() would fix it in an export
+    column = or_first(index)
     same = (back_index[column] == rows) & (index >= 0)[..., None]  # (N, K, K)
     theirs = torch.where(same, back[column], 0).sum(-1)
     return torch.where(same.any(-1), (there + theirs) / 2, -torch.inf)

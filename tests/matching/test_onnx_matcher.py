@@ -1,0 +1,133 @@
+"""The graph matcher as ONNX: the names and shapes that OpenCV and COLMAP expect, and the matches of Python."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from patchprint import cli
+from patchprint.common.errors import UserError
+from patchprint.common.types import Features
+from patchprint.matching import match
+from patchprint.matching.matchers.graph import read_weights
+from patchprint.matching.onnx_matcher import CONTRACTS, OUTPUTS, export_matcher, input_names
+from support.graph_weights import framed, moved, write_weights
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_weights(tmp_path_factory.mktemp("weights") / "w.safetensors", threshold=0.3)
+
+
+@pytest.fixture(scope="module", params=CONTRACTS)
+def exported(
+    request: pytest.FixtureRequest, weights: str, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Path]:
+    path = tmp_path_factory.mktemp("onnx") / f"{request.param}.onnx"
+    export_matcher(read_weights(Path(weights), CPU), 32, request.param, path)
+    return request.param, path
+
+
+def pairs() -> list[tuple[Features, Features]]:
+    """Of some keypoints, of other numbers of them, and of fewer than there are candidates and neighbors."""
+    found = []
+    for count, fewer in ((120, 0), (90, 25), (7, 4)):
+        a = framed(count, seed=count)
+        order = torch.randperm(count, generator=torch.Generator().manual_seed(1))[fewer:]
+        found.append((a, moved(a, 0.7, 1.4, order, noise=0.2)))
+    return found
+
+
+def columns(features: Features) -> np.ndarray:
+    points = features.keypoints
+    return torch.cat([features.descriptors, points.scale[:, None], points.angle[:, None]], 1).numpy()
+
+
+def given(features: Features, side: int, contract: str) -> dict[str, np.ndarray]:
+    """What a tool puts in for an image."""
+    points = features.keypoints
+    named = {
+        "kpts": points.xy.numpy()[None],
+        "desc": (features.descriptors.numpy() if contract == "colmap-sift" else columns(features))[None],
+        "image_size": np.array([features.image_size], np.float32),
+        "scales": points.scale.numpy()[None],
+        "oris": points.angle.numpy()[None],
+    }
+    return {f"{name}{side}": array for name, array in named.items() if f"{name}{side}" in input_names(contract)}  # type: ignore[arg-type]
+
+
+def expected(a: Features, b: Features, weights: str) -> dict[tuple[int, int], float]:
+    found = match(a, b, "graph", weights=weights)
+    assert found.score is not None
+    return {(i, j): float(score) for (i, j), score in zip(found.indices.tolist(), found.score, strict=True)}
+
+
+def assert_same(found: dict[tuple[int, int], float], wanted: dict[tuple[int, int], float]) -> None:
+    assert found.keys() == wanted.keys() and len(wanted)
+    assert all(found[pair] == pytest.approx(wanted[pair], abs=2e-3) for pair in wanted)
+
+
+def test_names_shapes_and_matches_are_those_the_tool_expects(exported: tuple[str, Path], weights: str) -> None:
+    contract, path = exported
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    sides = ["kpts0", "kpts1", "desc0", "desc1"]
+    sizes = ["image_size0", "image_size1"]
+    frames = ["scales0", "scales1", "oris0", "oris1"]
+    names = {"opencv": sides, "colmap": [*sides, *sizes], "colmap-sift": [*sides, *sizes, *frames]}[contract]
+    assert [each.name for each in session.get_inputs()] == names
+    assert [len(each.shape) for each in session.get_inputs()] == [3] * 4 + [2] * (len(names) - 4)
+    assert [each.name for each in session.get_outputs()] == ["matches0", "mscores0"]
+    assert [len(each.shape) for each in session.get_outputs()] == [2 if contract == "opencv" else 1, 1]
+    about = session.get_modelmeta().custom_metadata_map
+    assert about["model"] == "m" and float(about["threshold"]) == pytest.approx(0.3)
+    for a, b in pairs():
+        matched, score = session.run(list(OUTPUTS), given(a, 0, contract) | given(b, 1, contract))
+        assert matched.dtype == np.int64 and score.dtype == np.float32 and len(matched) == len(score) == len(a)
+        if contract == "opencv":
+            assert (matched[:, 0] == np.arange(len(a))).all()
+            matched = matched[:, 1]
+        found = {(i, int(j)): float(value) for i, (j, value) in enumerate(zip(matched, score, strict=True)) if j >= 0}
+        assert_same(found, expected(a, b, weights))
+
+
+def test_opencv_matches_with_it(exported: tuple[str, Path], weights: str) -> None:
+    cv2 = pytest.importorskip("cv2")
+    if exported[0] != "opencv" or not hasattr(cv2, "LightGlueMatcher"):
+        pytest.skip("needs the file for OpenCV, and OpenCV 5")
+    for a, b in pairs():
+        matcher = cv2.LightGlueMatcher.create(str(exported[1]), 0.0)
+        matcher.setPairInfo(a.keypoints.xy.numpy(), b.keypoints.xy.numpy())
+        found = matcher.match(columns(a), columns(b))
+        assert_same({(each.queryIdx, each.trainIdx): 1 - each.distance for each in found}, expected(a, b, weights))
+
+
+def test_what_cannot_be_exported_is_said(
+    weights: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned = read_weights(Path(weights), CPU)
+    with pytest.raises(UserError, match="unknown tool 'hloc'; known are opencv, colmap, colmap-sift"):
+        export_matcher(learned, 32, "hloc", tmp_path / "no.onnx")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="packed bits cannot be exported"):
+        export_matcher(dataclasses.replace(learned), 0, "opencv", tmp_path / "no.onnx")
+    assert cli.main(["export", "pixels", "--tool", "opencv", "--out", str(tmp_path / "no.onnx")]) == 2
+    assert "no weights for descriptors of pixels" in capsys.readouterr().err
+    assert not (tmp_path / "no.onnx").exists()
+
+
+@pytest.mark.slow
+def test_the_command_writes_the_matcher_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "m.onnx"
+    assert cli.main(["export", "sdgmnet.fast", "--tool", "colmap", "--out", str(out), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["model"] == "sdgmnet.fast" and answer["inputs"] == input_names("colmap")
+    assert onnx.load(str(out)).graph.output[0].name == "matches0"
