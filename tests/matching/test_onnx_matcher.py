@@ -100,10 +100,9 @@ def test_names_shapes_and_matches_are_those_the_tool_expects(exported: tuple[str
         assert_same(found, expected(a, b, weights))
 
 
+@pytest.mark.parametrize("exported", ["opencv"], indirect=True)
 def test_opencv_matches_with_it(exported: tuple[str, Path], weights: str) -> None:
-    cv2 = pytest.importorskip("cv2")
-    if exported[0] != "opencv" or not hasattr(cv2, "LightGlueMatcher"):
-        pytest.skip("needs the file for OpenCV, and OpenCV 5")
+    cv2 = pytest.importorskip("cv2", minversion="5")
     for a, b in pairs():
         matcher = cv2.LightGlueMatcher.create(str(exported[1]), 0.0)
         matcher.setPairInfo(a.keypoints.xy.numpy(), b.keypoints.xy.numpy())

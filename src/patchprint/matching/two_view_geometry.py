@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,7 +21,7 @@ import torch
 
 from patchprint.common.errors import UserError, require
 from patchprint.common.types import Features, Keypoints, Matches, Verdict
-from patchprint.ops.geometry import epipolar_errors, homography_errors, project
+from patchprint.ops.geometry import epipolar_errors, fundamental_matrix, homography_errors, project
 
 Geometry = Literal["homography", "fundamental"]
 Kind = Literal["auto", "homography", "fundamental"]
@@ -30,7 +31,8 @@ FEWEST = {"homography": 4, "fundamental": 8}
 FEWEST_FOR_POSE = 5
 Points = np.ndarray  # (M, 2) float64
 Estimate = tuple[np.ndarray, np.ndarray]  # model (3, 3), inliers (M,) bool
-_ITERATIONS, _CONFIDENCE, _POLISHES = 10_000, 0.9999, 10
+_ITERATIONS, _CONFIDENCE = 10_000, 0.9999
+_FIT_STEPS, _FIT_DELTA, _FARTHEST = 20, 1e-6, 1e4
 # Of GRIC: a match is two points of the plane; the surface on which matches lie; the parameters of a geometry.
 _DATA_DIMENSION, _MODEL_DIMENSION = 4, {"homography": 2, "fundamental": 3}
 _PARAMETERS = {"homography": 8, "fundamental": 7}
@@ -103,9 +105,11 @@ def estimate_pose(
     *,
     threshold: float = THRESHOLD["fundamental"],
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Estimate the pose of the second camera relative to the first, with OpenCV's MAGSAC++; arguments as for `verify`.
+    """Estimate the pose of the second camera relative to the first; arguments as for `verify`.
 
-    Where all matches lie on one plane two answers fit, and which of them is given is chance.
+    OpenCV's MAGSAC++ finds an essential matrix. Where most matches lie on one plane, it is one of many that agree with them, so
+    the poses that follow from the homography of the plane are candidates too. All are fitted to the matches, and the one that
+    explains them best is taken.
 
     Shape:
         intrinsics (3, 3), for pixels in our convention -> rotation (3, 3) and direction (3,) of unit length, such that a
@@ -122,16 +126,92 @@ def estimate_pose(
         project(camera @ np.linalg.inv(intrinsics), points)
         for intrinsics, points in zip((intrinsics_a, intrinsics_b), _matched_points(a, b, matches), strict=True)
     )
+    points = points_a, points_b
+    best, least = None, math.inf
     try:
-        essential, inliers = cv2.findEssentialMat(
-            points_a, points_b, camera, cv2.USAC_MAGSAC, _CONFIDENCE, threshold, _ITERATIONS
-        )
+        essential, inliers = cv2.findEssentialMat(*points, camera, cv2.USAC_MAGSAC, _CONFIDENCE, threshold, _ITERATIONS)
         if np.shape(essential) != (3, 3):
             return None
-        _, rotation, direction, _ = cv2.recoverPose(essential, points_a, points_b, camera, mask=inliers)
+        _, rotation, direction, _ = cv2.recoverPose(essential, *points, camera, mask=inliers)
+        for start in [(rotation, direction[:, 0]), *_poses_of_plane(*points, camera)]:
+            matrix, loss = _fit_pose(*start, *points, camera, threshold / 1.5)
+            agree = epipolar_errors(matrix, *points) < threshold
+            essential, mask = camera @ matrix @ camera, agree.astype(np.uint8)[:, None]
+            seen, rotation, direction, *_ = cv2.recoverPose(essential, *points, camera, distanceThresh=1e9, mask=mask)
+            loss += agree.sum() - seen  # those behind a camera
+            if loss < least:
+                best, least = (rotation, direction[:, 0]), loss
     except cv2.error:  # all points in one place or on one line
-        return None
-    return rotation, direction[:, 0]
+        return best
+    return best
+
+
+def _poses_of_plane(a: Points, b: Points, camera: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the poses that follow from the homography of most matches, but for the sign of the direction."""
+    found = _homography(a, b, THRESHOLD["homography"]) if len(a) >= FEWEST["homography"] else None
+    if found is None:
+        return []
+    _, rotations, shifts, _ = require("cv2", extra="images").decomposeHomographyMat(found[0], camera)
+    return [(turn, shift[:, 0]) for turn, shift in list(zip(rotations, shifts, strict=True))[::2] if shift.any()]
+
+
+def _fit_pose(
+    rotation: np.ndarray, direction: np.ndarray, a: Points, b: Points, camera: np.ndarray, scale: float
+) -> tuple[np.ndarray, float]:
+    """Fit a pose to matches; returns its fundamental matrix and the loss."""
+    rotate = require("cv2", extra="images").Rodrigues
+    across = np.linalg.svd(direction[:, None])[0][:, 1:]  # directions at right angles
+
+    def fundamental(change: np.ndarray) -> np.ndarray:
+        moved = direction / np.linalg.norm(direction) + across @ change[3:]
+        return fundamental_matrix(rotate(change[:3])[0] @ rotation, moved, camera, camera)
+
+    change, loss = fit_robustly(lambda change: epipolar_errors(fundamental(change), a, b)[:, None], 5, scale)
+    return fundamental(change), loss
+
+
+def fit_robustly(residuals: Callable[[np.ndarray], np.ndarray], size: int, scale: float) -> tuple[np.ndarray, float]:
+    """Minimize the loss of Geman and McClure, ``sum(r^2 / (r^2 + scale^2))``, from zero on; Levenberg and Marquardt.
+
+    Wrong matches weigh nothing, so that none has to be told from the right ones before.
+
+    Args:
+        residuals: parameters (size,) -> (M, R), where r is the length of a row.
+
+    Returns:
+        The parameters and the loss.
+    """
+
+    def loss(values: np.ndarray) -> float:
+        squared = (values**2).sum(1) / scale**2
+        return float((squared / (1 + squared)).sum())
+
+    def measured(at: np.ndarray) -> np.ndarray:
+        return np.clip(residuals(at), -_FARTHEST, _FARTHEST)  # infinite beyond a horizon
+
+    at, damping = np.zeros(size), 1e-3
+    here = measured(at)
+    least = loss(here)
+    for _ in range(_FIT_STEPS):
+        slope = np.stack([(measured(at + step) - here) / _FIT_DELTA for step in _FIT_DELTA * np.eye(size)], 2)
+        weight = (1 + (here**2).sum(1) / scale**2) ** -2
+        normal = np.einsum("m,mri,mrj->ij", weight, slope, slope)
+        downhill = np.einsum("m,mri,mr->i", weight, slope, here)
+        for damping in damping * 10.0 ** np.arange(6):  # noqa: B020
+            try:
+                step = np.linalg.solve(normal + damping * np.diag(np.diag(normal) + 1e-12), -downhill)
+            except np.linalg.LinAlgError:
+                return at, least
+            values = measured(at + step)
+            if loss(values) < least:
+                break
+        else:
+            return at, least
+        gain = least - loss(values)
+        at, here, least, damping = at + step, values, least - gain, max(damping / 10, 1e-9)
+        if gain < 1e-6 * least:
+            break
+    return at, least
 
 
 def gric(errors: np.ndarray, kind: str, noise: float) -> float:
@@ -279,7 +359,7 @@ def _fundamental(a: Points, b: Points, limit: float) -> Estimate | None:
 
 
 def _homography(a: Points, b: Points, limit: float) -> Estimate | None:
-    """MAGSAC++ from a to b and from b to a, each polished; the one with more inliers.
+    """MAGSAC++ from a to b and from b to a; the one with more inliers, fitted to them.
 
     The estimator measures errors in the second image alone. Where a homography shrinks a region, wrong matches look right
     there, as on Oxford's graf. Counting both directions shows them.
@@ -293,27 +373,34 @@ def _homography(a: Points, b: Points, limit: float) -> Estimate | None:
             continue
         if not _usable(model):
             continue
-        candidate = _polish(np.linalg.inv(model) if inverted else model, a, b, limit)
-        if best is None or candidate[1].sum() > best[1].sum():
-            best = candidate
+        model = _fit_homography(np.linalg.inv(model) if inverted else model, a, b, limit / 3)
+        inliers = _inliers_both_ways(model, a, b, limit)
+        if best is None or inliers.sum() > best[1].sum():
+            best = model, inliers
     return best
 
 
-def _polish(model: np.ndarray, a: Points, b: Points, limit: float) -> Estimate:
-    """Least squares on the inliers, again and again while their number grows."""
-    cv2 = require("cv2", extra="images")
-    best, inliers = model / model[2, 2], _inliers_both_ways(model, a, b, limit)
-    for _ in range(_POLISHES):
-        if inliers.sum() < FEWEST["homography"]:
-            break
-        refined, _ = cv2.findHomography(a[inliers], b[inliers], 0)
-        if not _usable(refined):
-            break
-        agreeing = _inliers_both_ways(refined, a, b, limit)
-        if agreeing.sum() <= inliers.sum():
-            break
-        best, inliers = refined, agreeing
-    return best, inliers
+def _fit_homography(start: np.ndarray, a: Points, b: Points, scale: float) -> np.ndarray:
+    """Fit a homography to matches by their errors in both images."""
+    to_a, to_b = (_normalizing(points) for points in (a, b))
+    normalized = to_b @ start @ np.linalg.inv(to_a)
+    normalized /= np.linalg.norm(normalized)
+
+    def model(change: np.ndarray) -> np.ndarray:
+        return np.linalg.inv(to_b) @ (normalized + np.append(change, 0).reshape(3, 3)) @ to_a
+
+    def residuals(change: np.ndarray) -> np.ndarray:
+        there = model(change)
+        return np.concatenate([project(there, a) - b, project(np.linalg.inv(there), b) - a], 1) / math.sqrt(2)
+
+    found = model(fit_robustly(residuals, 8, scale)[0])
+    return found / found[2, 2]
+
+
+def _normalizing(points: Points) -> np.ndarray:
+    """Return the similarity (3, 3) after which points have mean 0 and deviation 1."""
+    middle, size = points.mean(0), max(float(points.std()), 1e-9)
+    return np.array([[1 / size, 0, -middle[0] / size], [0, 1 / size, -middle[1] / size], [0, 0, 1]])
 
 
 def _inliers_both_ways(model: np.ndarray, a: Points, b: Points, limit: float) -> np.ndarray:
