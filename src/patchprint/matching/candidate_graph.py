@@ -220,19 +220,15 @@ class GraphNetwork(nn.Module):
 
     def __init__(self, width: int = WIDTH, rounds: int = ROUNDS) -> None:
         super().__init__()
-        self.width = width
+        self.width, self.rounds = width, rounds
         self.start = nn.Sequential(nn.Linear(_NODE_FEATURES, width), nn.SiLU(), nn.Linear(width, width))
         self.layers = nn.ModuleList(Round(width) for _ in range(rounds))
         self.end = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.SiLU(), nn.Linear(width, 1))
 
-    def rounds(self) -> list[Round]:
-        """Return the layers."""
-        return [layer for layer in self.layers if isinstance(layer, Round)]
-
     def forward(self, graph: CandidateGraph) -> Tensor:
         """Compute the logits (N, K) of candidates; minus infinity where there is none."""
         state = self.start(graph.node)
-        for layer in self.rounds():
+        for layer in self.layers:
             state = layer(state, graph.target, graph.source, graph.edge)
         return self.end(state)[..., 0].masked_fill(graph.index < 0, -math.inf)
 

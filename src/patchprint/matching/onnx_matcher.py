@@ -29,6 +29,7 @@ from patchprint.matching.candidate_graph import (
     SAME_PLACE,
     Candidates,
     Frames,
+    Round,
     fitting_edges,
     node_features,
     or_first,
@@ -124,7 +125,8 @@ class _Exported(nn.Module):
         support = torch.cat([weight.sum(2).log1p(), weight.amax(2)], -1)
         weight = torch.where(weight > LEAST_WEIGHT, weight, 0)
         state = self.network.start(torch.cat([node_features(a, b, found, back), support], -1))
-        for layer in self.network.rounds():
+        for layer in self.network.layers:
+            assert isinstance(layer, Round)
             normed = layer.norm(state)
             told = layer.told(normed).flatten(0, 1)[source]
             message = nn.functional.silu(told + layer.asked(normed)[:, :, None] + layer.fits(edge)) * weight

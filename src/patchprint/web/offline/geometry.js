@@ -1,5 +1,5 @@
 // Which matches agree with one homography or fundamental matrix, and whether both images show the same place
-// (patchprint/matching/two_view_geometry.py; the estimator is a RANSAC with least squares on the inliers instead of MAGSAC++).
+// (patchprint/matching/two_view_geometry.py; the estimator is a RANSAC instead of MAGSAC++).
 "use strict";
 
 const THRESHOLD = {homography: 3, fundamental: 1.5}; // pixels
@@ -123,8 +123,8 @@ function estimate(kind, a, b, order) {
   if (count < (kind === "homography" ? 4 : 8)) return null;
   const [toA, toB] = [normalization(a), normalization(b)], [na, nb] = [a.map((p) => project(toA, p)), b.map((p) => project(toB, p))];
   const unnormalize = kind === "homography" ? times.bind(null, inverse(toB)) : times.bind(null, transposed(toB));
-  const fit = (rows, solve) => {
-    let found = solve(rows.flatMap((row) => equations[kind](na[row], nb[row])));
+  const fit = (rows, solve, weight = () => 1) => {
+    let found = solve(rows.flatMap((row) => equations[kind](na[row], nb[row]).map((each) => each.map((value) => value * weight(row)))));
     if (!found) return null;
     if (kind === "fundamental") found = ofRankTwo(found);
     const model = times(unnormalize(found), toA);
@@ -159,7 +159,19 @@ function estimate(kind, a, b, order) {
     const chance = (best.number / count) ** sample;
     needed = Math.min(ITERATIONS, Math.max(50, (2 * Math.log(1 - CONFIDENCE)) / Math.log(1 - Math.min(chance, 1 - 1e-9))));
   }
-  return best && best.number ? best : null;
+  if (!best || !best.number || kind === "fundamental") return best && best.number ? best : null;
+  // As `fit_robustly` there: Geman and McClure's loss of all matches, here by weighted least squares.
+  for (let round = 0; round < POLISHES; round++) {
+    const error = errorOf(kind, best.model), scale = 3 / limit, depth = times(times(toB, best.model), inverse(toA)).slice(6);
+    const weight = (row) => {
+      const off = error(a[row], b[row]) * scale;
+      return Number.isFinite(off) ? 1 / (1 + off * off) / Math.abs(depth[0] * na[row][0] + depth[1] * na[row][1] + depth[2]) : 0;
+    };
+    const model = fit(a.map((_, row) => row), leastVector, weight);
+    if (!model) break;
+    best = judge(model);
+  }
+  return best.number ? best : null;
 }
 
 const turnOf = (angle) => Math.abs(((((angle + Math.PI) % (2 * Math.PI)) + 2 * Math.PI) % (2 * Math.PI)) - Math.PI);
