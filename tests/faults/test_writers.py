@@ -14,7 +14,7 @@ from faults import injection
 from faults.injection import Bench, Injected
 from faults.writers import NEW, Writer, all_writers
 
-NAMES = ("json", "features", "shard", "page", "weights", "hloc", "colmap", "opencv-yml", "store", "ply")
+NAMES = ("json", "features", "shard", "page", "weights", "hloc", "colmap", "opencv-yml", "store", "hub", "ply")
 
 
 @pytest.fixture(scope="module")

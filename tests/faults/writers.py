@@ -17,7 +17,7 @@ from patchprint.common import files
 from patchprint.data import manifest
 from patchprint.features.extract import DescribeSettings
 from patchprint.interop import colmap_sfm, hloc, opencv_files
-from patchprint.networks import create, weights
+from patchprint.networks import create, hub_folder, weights
 from patchprint.report import page
 from patchprint.storage import feature_files, feature_formats
 from patchprint.storage.feature_files import FeatureFolder
@@ -47,6 +47,9 @@ def all_writers(work: Path) -> dict[str, Writer]:
     """By name; ``work`` is a folder for what they write from."""
     points = [features(descriptors(60, seed=seed)) for seed in (OLD, NEW)]
     networks = [create("hardnet", width=2 + which, dim=16) for which in (OLD, NEW)]
+    stored = [work / f"weights-{which}.safetensors" for which in (OLD, NEW)]
+    for network, path in zip(networks, stored, strict=True):
+        weights.save(network, path)
     tracks = [training_data.images(points=10 + which, views=2) for which in (OLD, NEW)]
     described = _described(work)
     models = [_model(seed) for seed in (OLD, NEW)]
@@ -66,6 +69,9 @@ def all_writers(work: Path) -> dict[str, Writer]:
         Writer("colmap", form("colmap"), _read_database, ".db"),
         Writer("opencv-yml", form("opencv-yml"), _read_yml, locks=True),
         Writer("store", lambda out, which: tracks[which].save(out, force=True), _read_store, locks=True),
+        Writer(
+            "hub", lambda out, which: hub_folder.write_folder(stored[which], out, force=True), _read_hub, locks=True
+        ),
         Writer("ply", lambda out, which: colmap_sfm.write_ply(models[which], out), Path.read_bytes, ".ply"),
     ]
     return {writer.name: writer for writer in found}
@@ -90,6 +96,13 @@ def _model(seed: int) -> Any:
 
 def _numbers(item: Any) -> tuple[int, bytes]:
     return len(item), item.descriptors.numpy().tobytes()
+
+
+def _read_hub(path: Path) -> str:
+    found = json.loads((path / "config.json").read_text("utf-8"))["sha256"]
+    network = weights.load_network(path / "model.safetensors")
+    assert weights.weights_sha256(network.state_dict()) == found and found in (path / "README.md").read_text("utf-8")
+    return found
 
 
 def _read_json(path: Path) -> Any:

@@ -32,6 +32,17 @@ def test_feature2d_looks_like_opencv(kind: str, network: PatchNetwork, binary: P
     a, b = Keypoints.from_opencv(points_a), Keypoints.from_opencv(points_b)
     true = set(zip(*(part.tolist() for part in correspondences(a, b, matrix)), strict=True))
     assert sum((m.queryIdx, m.trainIdx) in true for m in matches) > 0.6 * len(true)
+    drawn = cv2.drawMatches(texture(), points_a, rotated, points_b, matches, None)
+    assert drawn.shape == (*texture().shape[:1], 2 * texture().shape[1], 3)
+    if kind == "network":
+        near = cv2.FlannBasedMatcher().knnMatch(descriptors_a, descriptors_b, k=2)
+        kept = [first for first, second in near if first.distance < 0.9 * second.distance]
+        a_xy, b_xy = (
+            np.float32([points[i].pt for i in rows])
+            for points, rows in ((points_a, [m.queryIdx for m in kept]), (points_b, [m.trainIdx for m in kept]))
+        )
+        found, _ = cv2.findHomography(a_xy, b_xy, cv2.USAC_MAGSAC, 3.0)
+        assert np.abs(found[:2, :2] - matrix[:, :2]).max() < 0.02
     assert feature.detectAndCompute(np.zeros((40, 40), np.uint8))[1].shape == (0, feature.descriptorSize())
 
 

@@ -122,6 +122,7 @@ STEPS = (
     Step("study hynet-gradients --out study", makes="study/hynet-gradients.json study/hynet-gradients.html"),
     # Other programs.
     Step("export sdgmnet --out net.onnx", makes="net.onnx", says="onnxruntime"),
+    Step("export sdgmnet --hub --out hub", makes="hub/README.md hub/model.safetensors", says="Apache-2.0"),
     client("onnxruntime_describes"),
     client("demo", long=True),
 )

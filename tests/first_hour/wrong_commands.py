@@ -150,6 +150,7 @@ train hardnet --data store --out own --batch 16 -> own
 eval bundled --model sift --out notes.txt -> notes.txt
 report run --out report.html -> --force
 export sdgmnet --out net.onnx -> --force
+export sdgmnet --hub --out net.onnx -> --hub writes a folder
 export sdgmnet --out photos -> networks are written as .onnx
 export tfeat --untrained --out net.foo -> net.foo: networks are written as .onnx
 

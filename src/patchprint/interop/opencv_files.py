@@ -50,7 +50,8 @@ def read_features(path: str | Path) -> Features:
     if not Path(path).is_file():
         raise UserError(f"{path} is not there; expected features in OpenCV's YAML")
     with parsing(path, "a features file in OpenCV's YAML"):
-        store = cv2.FileStorage(str(path), cv2.FILE_STORAGE_READ)
+        text = Path(path).read_text("utf-8")  # OpenCV opens no files on Windows whose names need Unicode
+        store = cv2.FileStorage(text, cv2.FILE_STORAGE_READ | cv2.FILE_STORAGE_MEMORY)
         nodes = store.getNode("keypoints")
         rows = [[nodes.at(i).at(j).real() for j in range(7)] for i in range(nodes.size())]
         written = store.getNode("descriptors")
