@@ -80,7 +80,7 @@ def test_a_colmap_database_says_what_comes_next_and_that_fills_it(
     command = ["describe", str(views), "--out", str(out), "--format", "colmap", "--model", "rootsift"]
     assert cli.main([*command, "--max-keypoints", "400"]) == 0
     said = capsys.readouterr().err
-    assert "its own matchers find nothing" in said and f"patchprint match FEATURES --out {out} --force" in said
+    assert "those for SIFT refuse them" in said and f"patchprint match FEATURES --out {out} --force" in said
     (tmp_path / "pairs.txt").write_text("view 0.png\tview 1.png\n")
     command = ["match", str(described), "--pairs", str(tmp_path / "pairs.txt"), "--out", str(out), "--force", "--json"]
     assert cli.main(command) == 0

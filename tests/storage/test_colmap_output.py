@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from patchprint.features.compress import compress
 from patchprint.interop import colmap_models
 from patchprint.ops.distances import unpack_bits
-from patchprint.storage import colmap_output
+from patchprint.storage import colmap_output, feature_formats
 from patchprint.storage.feature_files import FeatureFolder
 
 
@@ -44,6 +44,16 @@ def test_features_from_elsewhere_need_the_folder_of_the_images(described: Path, 
         assert [image.name for image in colmap_models.read_database(tmp_path / name)] == list(features)
     with colmap_models.pycolmap.Database.open(tmp_path / "known.db") as store:
         assert store.num_matched_image_pairs() == 0
+
+
+def test_the_exported_matcher_reads_scale_and_angle_behind_the_descriptors(described: Path, tmp_path: Path) -> None:
+    features = FeatureFolder(described)
+    feature_formats.write_features(features, tmp_path / "f.db", "colmap-graph")
+    with colmap_models.pycolmap.Database.open(tmp_path / "f.db") as store:
+        for image in store.read_all_images():
+            item, rows = features[image.name], store.read_descriptors(image.image_id).to_float().data
+            frames = np.column_stack([item.keypoints.scale, item.keypoints.angle])
+            assert np.array_equal(rows, np.column_stack([item.descriptors.numpy(), frames]))
 
 
 @pytest.mark.parametrize("how", [None, "fp16", "int8", "bits"])

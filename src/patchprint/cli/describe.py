@@ -24,7 +24,7 @@ def main(
     out: Path,
     describe: DescribeSettings,
     work: ManyImages,
-    format: Literal["npz", "hloc", "colmap", "opencv-yml"] = "npz",
+    format: Literal["npz", "hloc", "colmap", "colmap-graph", "opencv-yml"] = "npz",
     masks: Path | None = None,
     strict: bool = False,
     shards: bool = False,
@@ -35,8 +35,9 @@ def main(
     Args:
         images: folder of images, searched with its subfolders; or the URL of one in object storage (s3://, gs://)
         out: folder (npz, opencv-yml) or file (hloc: features.h5, colmap: database.db; of whole images: .npz) to write
-        format: npz continues where it stopped; hloc and colmap are single files, written at the end. A COLMAP database with
-            matches is written by patchprint match FEATURES --out database.db
+        format: npz continues where it stopped; hloc and colmap are single files, written at the end. colmap-graph appends scale
+            and angle to the descriptors, for the matcher of patchprint export --tool colmap. A COLMAP database with matches is
+            written by patchprint match FEATURES --out database.db
         masks: folder of masks, NAME.png for the image NAME (a.jpg: a.jpg.png or a.png); no keypoints where a mask is black
         strict: stop at the first image that cannot be read; by default it is named and left out
         shards: npz: many images in each file; for ten thousand images and more
@@ -52,7 +53,7 @@ def main(
     if isinstance(place, Path):
         files.refuse_overlap(out, place)
     feature_formats.check_output(out, format, describe.exif, work.force)
-    if format == "colmap":
+    if format.startswith("colmap"):
         colmap_output.refuse_url(place)
     # Single-file formats are made of the same per-image files, kept beside them until the file is complete.
     parts = out if format == "npz" else out.with_name(f".{out.name}.parts")
@@ -83,10 +84,10 @@ def main(
     }
     name, left_out = result["model"]["name"], result["left_out"]
     emit(result, f"{out}: {len(features)} images described with {name}, {left_out} left out")
-    if format == "colmap":
+    if format.startswith("colmap"):
         say(
-            f"{out} holds keypoints without descriptors, since COLMAP would take them for SIFT: its own matchers find nothing "
-            f"there. For matches: patchprint describe {images} --out FEATURES; patchprint match FEATURES --out {out} --force"
+            f"where COLMAP is built with ONNX, its matchers for ALIKED take the descriptors in {out}; those for SIFT refuse "
+            f"them. For matches: patchprint describe {images} --out FEATURES; patchprint match FEATURES --out {out} --force"
         )
     return 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -68,18 +69,20 @@ def write_database(
     features: Mapping[str, Features],
     matches: Mapping[tuple[str, str], Matches] | None = None,
     images: Path | None = None,
+    frames: bool = False,
 ) -> None:
     """Write a database with cameras, images and keypoints, and with ``matches`` these, verified by COLMAP, else descriptors.
 
     Args:
         images: folder that the names are relative to, where the features do not name it.
+        frames: append scale and angle to the descriptors, for the matcher that ``patchprint export --tool colmap`` writes.
     """
     out, folder = Path(out), check_images(features, images)
     keypoints = View(features, lambda item: item.keypoints)
     # Written in a temporary folder, so that side files of SQLite never appear beside the final name.
     with files.temporary_folder(out) as workshop:
         database = workshop / "database.db"
-        descriptors = View(features, _float_vectors) if matches is None else None
+        descriptors = View(features, partial(_float_vectors, frames=frames)) if matches is None else None
         colmap_database.write_features(database, folder, keypoints, descriptors=descriptors)
         if matches is not None:
             indices = View(matches, lambda found: found.indices.cpu().numpy())
@@ -89,12 +92,13 @@ def write_database(
             shutil.copyfile(database, temporary)
 
 
-def _float_vectors(item: Features) -> np.ndarray:
-    """Descriptors as unit vectors, float32 (N, D); packed bits as signs."""
+def _float_vectors(item: Features, frames: bool) -> np.ndarray:
+    """Descriptors as unit vectors, float32 (N, D) or with scale and angle (N, D + 2); packed bits as signs."""
     vectors = descriptor_vectors(item).astype(np.float32)
     if item.descriptors.dtype == torch.int8:
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1)
-    return vectors
+    columns = [item.keypoints.scale.cpu(), item.keypoints.angle.cpu()] if frames else []
+    return np.column_stack([vectors, *columns])
 
 
 class View(Mapping[Key, Part], Generic[Key, Whole, Part]):

@@ -101,6 +101,11 @@ FORMATS: Registry[FeatureFormat] = Registry(
             package="pycolmap",
             stored_pixels=True,
         ),
+        "colmap-graph": FeatureFormat(
+            lambda features, out, force: colmap_output.write_database(out, features, frames=True),
+            package="pycolmap",
+            stored_pixels=True,
+        ),
         "opencv-yml": FeatureFormat(
             _write_opencv,
             is_folder=True,
