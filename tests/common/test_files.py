@@ -11,7 +11,6 @@ import pytest
 from patchprint.common import files
 from patchprint.common.files import (
     atomic_file,
-    atomic_folder,
     check_output_file,
     claim_folder,
     exclusive_writer,
@@ -101,20 +100,6 @@ def test_a_second_writer_waits_or_is_refused(tmp_path: Path) -> None:
     thread.join(10)
     assert order == ["first", "second"]
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_failed_folder_leaves_the_old_one(tmp_path: Path) -> None:
-    target = tmp_path / "store"
-    with atomic_folder(target, "a test") as temporary:
-        (temporary / "x").write_text("1")
-    with pytest.raises(RuntimeError), atomic_folder(target, "a test", force=True) as temporary:
-        (temporary / "x").write_text("2")
-        raise RuntimeError
-    assert (target / "x").read_text() == "1"
-    with atomic_folder(target, "a test", force=True) as temporary:
-        (temporary / "x").write_text("3")
-    assert (target / "x").read_text() == "3"
-    assert list(tmp_path.iterdir()) == [target]
 
 
 @pytest.mark.parametrize("force", [False, True])

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from patchprint.common.processes import Worker, WorkerDiedError, run_tasks
+from patchprint.common.processes import WorkerDiedError, run_tasks
 
 
 def answering() -> Callable[[int], str]:
@@ -36,14 +36,6 @@ def note_and_wait(path: Path) -> str:
 
 def waiting() -> Callable[[Path], str]:
     return note_and_wait
-
-
-def adder(first: float) -> Callable[[float], float]:
-    def add(second: float) -> float:
-        time.sleep(second)
-        return first + second
-
-    return add
 
 
 @pytest.mark.slow
@@ -79,26 +71,6 @@ def test_stopping_ends_the_workers(tmp_path: Path) -> None:
                 pass
     finally:
         signal.signal(signal.SIGINT, before)
-    assert multiprocessing.active_children() == []
-
-
-@pytest.mark.slow
-def test_a_request_has_a_deadline_and_the_next_one_another_process() -> None:
-    worker = Worker(adder, 0.5)
-    try:
-        worker.send(0.25)
-        assert worker.receive(60) == 0.75
-        worker.send(60)
-        with pytest.raises(TimeoutError, match=r"longer than 0\.2 seconds"):
-            worker.receive(0.2)
-        assert multiprocessing.active_children() == []
-        worker.send(0)
-        assert worker.receive(60) == 0.5
-        worker.send("no number")
-        with pytest.raises(WorkerDiedError, match="exit code 1"):
-            worker.receive(60)
-    finally:
-        worker.stop()
     assert multiprocessing.active_children() == []
 
 

@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from patchprint.data import TrackStore, track_files
 from patchprint.features import load
 from patchprint.features.extract import DescribeSettings
 from patchprint.interop import colmap_sift
-from patchprint.interop.images import LONGEST_NAME, read_color, read_gray
+from patchprint.interop.images import LONGEST_NAME, read_gray
 from patchprint.networks import weights
 from patchprint.storage import describe_jobs, feature_folder
 from support import children, synthetic_tracks
@@ -164,21 +163,6 @@ def test_keypoints_of_a_turned_image_need_to_say_which_way(tmp_path: Path) -> No
     as_stored = patchprint.extract(path, "pixels", keypoints=found, exif=False)
     assert as_stored.image_size == (200, 120) and of_file.image_size == (120, 200)
     assert len(patchprint.extract(path, "pixels", max_keypoints=20)) > 0
-
-
-def test_images_and_keypoints_of_the_wrong_kind_are_one_sentence() -> None:
-    rgb = np.stack([texture(60, 80, seed) for seed in range(3)], -1)
-    planar = torch.from_numpy(rgb).permute(2, 0, 1)
-    assert np.array_equal(read_gray(planar), read_gray(rgb)) and np.array_equal(read_color(planar), rgb)
-    assert np.array_equal(read_gray(planar[:1]), rgb[..., 0])
-    wrong: dict[str, Callable[[], object]] = {
-        r"shape \(2, 60, 80\)": lambda: read_gray(planar[:2]),
-        "2 paths are given where one image is expected": lambda: patchprint.extract(["a.jpg", "b.jpg"], "pixels"),  # type: ignore[arg-type]
-        r"Keypoints\(xy, scale, angle\)": lambda: patchprint.extract(rgb, "pixels", keypoints=np.zeros((3, 2))),
-    }
-    for words, action in wrong.items():
-        with pytest.raises(UserError, match=words):
-            action()
 
 
 def test_m7_weights_that_announce_a_huge_network_take_no_memory(desk: Path, typed: Typed) -> None:

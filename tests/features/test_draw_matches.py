@@ -49,11 +49,6 @@ def test_color_of_lines(matches: Matches, options: dict, colors: list, tmp_path:
     assert [tuple(known[index].tolist()) for index in nearest] == colors
 
 
-def test_neighboring_lines_have_other_shades(tmp_path: Path) -> None:
-    image = drawn(MATCHES, tmp_path / "m.png").astype(int)
-    assert np.abs(image[10, 50] - image[30, 50]).sum() > 30
-
-
 def test_large_images_are_shrunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draw_matches, "MAX_SIDE", 30)
     image = drawn(MATCHES, tmp_path / "small.png")

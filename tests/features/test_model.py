@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import cv2
 import pytest
@@ -17,11 +15,8 @@ from patchprint.common.types import Keypoints, ModelId
 from patchprint.detectors import detect
 from patchprint.features import extract, load
 from patchprint.features.compress import compress
-from patchprint.features.feature2d import Feature2D
 from patchprint.features.image_model import ImageModel, load_any, load_image_model
-from patchprint.features.laf_descriptor import LAFDescriptor
 from patchprint.features.model import Model
-from patchprint.matching import calibration
 from patchprint.networks import PatchNetwork, weights
 from patchprint.ops.distances import pack_bits
 from support.image_sets import images_of_class
@@ -150,22 +145,6 @@ def test_raw_vectors_and_features_come_from_evaluation_mode(image_model: Path) -
     torch.testing.assert_close(found, wanted)
     unit = torch.nn.functional.normalize(model.raw(squares), dim=1)
     torch.testing.assert_close(unit, model.network.describe(squares), atol=1e-6, rtol=1e-5)
-
-
-KEYPOINT_USES: dict[str, Callable[[Any], object]] = {
-    "load": lambda model: load(model),
-    "extract": lambda model: extract(texture(), model),
-    "OpenCV": lambda model: Feature2D(model),
-    "kornia": lambda model: LAFDescriptor(model),
-    "calibrate": lambda model: calibration.calibrate(model, [texture()]),
-}
-
-
-@pytest.mark.parametrize("use", KEYPOINT_USES)
-def test_what_works_at_keypoints_refuses_a_model_of_whole_images(use: str, image_model: Path) -> None:
-    for model in (load_any(image_model), str(image_model)):
-        with pytest.raises(ValueError, match="birds describes whole images, not keypoints; give a model of patches"):
-            KEYPOINT_USES[use](model)
 
 
 def test_what_takes_both_kinds_says_which_it_loaded(image_model: Path, network: PatchNetwork) -> None:

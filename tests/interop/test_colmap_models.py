@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -91,18 +90,6 @@ def test_models_are_found_binary_and_text(model_folder: Path, tmp_path: Path) ->
     assert colmap_models.read_model(tmp_path).num_images() == model.num_images()
     with pytest.raises(ValueError, match="no COLMAP model"):
         colmap_models.read_model(tmp_path / "nothing")
-
-
-@pytest.mark.parametrize("name", ["images.bin", "points3D.bin"])
-def test_a_model_that_is_cut_short_is_refused(model_folder: Path, tmp_path: Path, name: str) -> None:
-    """pycolmap would fill all memory with what it takes for a count."""
-    for keep in (0.5, 0.99):
-        folder = tmp_path / str(keep)
-        shutil.copytree(model_folder, folder)
-        data = (folder / name).read_bytes()
-        (folder / name).write_bytes(data[: int(len(data) * keep)])
-        with pytest.raises(ValueError, match="cut short"):
-            colmap_models.read_model(folder)
 
 
 def test_keypoint_matrices_of_other_widths_are_refused() -> None:

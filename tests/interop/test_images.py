@@ -90,6 +90,9 @@ def test_arrays(image: np.ndarray) -> None:
         assert np.array_equal(read, image)
         assert read.flags.writeable  # torch warns of arrays that are not, as those of Pillow
     assert set(np.unique(read_gray(image > 128))) == {0, 255}
+    rgb = np.stack([image, 255 - image, image.T[:60].repeat(2, 1)[:, :80]], -1)
+    planar = torch.from_numpy(rgb).permute(2, 0, 1)
+    assert np.array_equal(read_gray(planar), read_gray(rgb)) and np.array_equal(read_color(planar), rgb)
 
 
 def test_bytes_are_decoded_as_files_and_encoded(tmp_path: Path, image: np.ndarray) -> None:
@@ -161,6 +164,8 @@ def test_a_thumbnail_hides_neither_a_cut_nor_the_size(tmp_path: Path, image: np.
         (np.zeros((4, 4), np.int64), "int64"),
         (None, "the image is None: cv2.imread"),
         (7, "the image is given as int"),
+        (["a.jpg", "b.jpg"], "2 paths are given where one image is expected"),
+        (torch.zeros(2, 60, 80), r"shape \(2, 60, 80\)"),
     ],
 )
 def test_bad_arrays(array: np.ndarray, words: str) -> None:

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.features import extract
 from patchprint.features.extract import DescribeSettings
 from patchprint.storage import describe_jobs, feature_folder
 from patchprint.storage.feature_folder import describe_folder
@@ -28,22 +27,8 @@ def photos(tmp_path: Path) -> Path:
     return tmp_path / "photos"
 
 
-def test_features_are_those_of_each_photo_alone(photos: Path, tmp_path: Path) -> None:
-    made = describe_folder(photos, tmp_path / "out", SETTINGS)
-    assert list(made) == ["view-0.png", "view-1.png"]
-    for name, item in made.items():
-        alone = extract(photos / name, "pixels", max_keypoints=30)
-        assert len(item) == 30 and torch.equal(item.descriptors, alone.descriptors)
-
-
-def test_what_is_there_is_not_made_again(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_of_other_settings_are_refused_or_replaced(photos: Path, tmp_path: Path) -> None:
     describe_folder(photos, tmp_path / "out", SETTINGS)
-    (tmp_path / "out" / "view-1.png.npz").unlink()
-    made = []
-    save = describe_jobs._save
-    monkeypatch.setattr(describe_jobs, "_save", lambda job, data: (made.append(job.out.name), save(job, data))[1])
-    describe_folder(photos, tmp_path / "out", SETTINGS)
-    assert made == ["view-1.png.npz"]
     with pytest.raises(ValueError, match="other inputs or settings"):
         describe_folder(photos, tmp_path / "out", DescribeSettings(model="pixels", max_keypoints=20))
     again = describe_folder(photos, tmp_path / "out", DescribeSettings(model="pixels", max_keypoints=20), force=True)
