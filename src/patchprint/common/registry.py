@@ -106,36 +106,31 @@ class FileRegistry(Registry[T]):
     ) -> None:
         super().__init__(kind, entries)
         self._package, self._attribute, self._variants = package, attribute, variants
-        files = (module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_"))
-        self._files = {file.replace("_", "-"): file for file in files}
-        self._read_files: dict[str, list[str]] = {}
         self._own = list(entries)
+        self._unread = [module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_")]
 
     def __getitem__(self, name: str) -> T:
-        return self._entry(name) or super().__getitem__(name)
+        self._read(name)
+        return super().__getitem__(name)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._entry(name) is not None
+        self._read(str(name))
+        return super().__contains__(name)
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._own
-        for name in self._files:
-            yield from self._read(name)
+        self._read()
+        return iter([*self._own, *sorted(self._entries.keys() - set(self._own))])
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        self._read()
+        return len(self._entries)
 
-    def _entry(self, name: str) -> T | None:
-        for file in self._files:
-            if name == file or name.startswith(f"{file}-"):
-                self._read(file)
-        return self._entries.get(name)
-
-    def _read(self, name: str) -> list[str]:
-        """The names of the entries in a file."""
-        if name not in self._read_files:
-            entry: T = getattr(importlib.import_module(f"{self._package}.{self._files[name]}"), self._attribute)
-            named = {name: entry, **{f"{name}-{variant}": each for variant, each in self._variants(entry).items()}}
-            self._entries |= named
-            self._read_files[name] = list(named)
-        return self._read_files[name]
+    def _read(self, name: str | None = None) -> None:
+        """Import the files that may hold an entry of this name, or all."""
+        for file in list(self._unread):
+            stem = file.replace("_", "-")
+            if name is None or f"{name}-".startswith(f"{stem}-"):
+                entry: T = getattr(importlib.import_module(f"{self._package}.{file}"), self._attribute)
+                self._unread.remove(file)
+                named = {f"{stem}-{variant}": each for variant, each in self._variants(entry).items()}
+                self._entries |= {stem: entry, **named}
