@@ -2,9 +2,9 @@
 
     python -m nightly.fuzz --cases 10000 --out results/reliability/fuzz.json
 
-Each reader has a process of its own, whose memory is limited. It says which case it begins; where it dies, or computes for long
-without an answer, that case is a crash or a hang, and another process goes on after it. The seed and the reader make a case
-again: ``python -m nightly.fuzz --only READER --first SEED --cases 1``.
+Each reader has a process of its own, whose memory is limited. Where it dies, or gives no answer for long, that case is a crash
+or a hang, and another process goes on after it. The seed and the reader make a case again:
+``python -m nightly.fuzz --only READER --first SEED --cases 1``.
 
 ``--out`` is written after each reader. It keeps what it has of the readers that are not asked now, so that one of them can be
 run again.
@@ -14,20 +14,20 @@ import argparse
 import json
 import os
 import resource
-import select
-import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-SECONDS = 30  # of computing that a case may take
-LONGEST = 10 * SECONDS  # of waiting, since a process that waits for ever computes nothing
+from patchprint.common.processes import Worker, WorkerDiedError
+
+SECONDS = 300.0  # that a case may take: most take milliseconds, but a busy machine may give a process no turn for long
 MEMORY = 3 << 30  # bytes that reading may take beyond what the process has when it starts
 KEPT = 20  # faults of a reader that are kept in words
-WORKER = [sys.executable, "-m", "nightly.fuzz", "--worker"]
-KINDS = ("cases", "read", "refused", "crashes", "hangs", "tracebacks")
+FAULTS = ("crashes", "hangs", "tracebacks")
+KINDS = ("cases", "read", "refused", *FAULTS)
 Counts = dict[str, Any]
 
 
@@ -52,7 +52,7 @@ def main() -> int:
             write(chosen.out, {name: found[name] for name in READERS if name in found}, started)
     total = sum_of(found)
     print(total)
-    return int(any(total[kind] for kind in ("crashes", "hangs", "tracebacks")))
+    return int(any(total[kind] for kind in FAULTS))
 
 
 def sum_of(readers: dict[str, Counts]) -> dict[str, int]:
@@ -62,7 +62,7 @@ def sum_of(readers: dict[str, Counts]) -> dict[str, int]:
 def write(out: Path, readers: dict[str, Counts], started: float) -> None:
     from patchprint.common import files, provenance
 
-    settings = {"seconds_a_case": SECONDS, "longest_wait": LONGEST, "memory_bytes": MEMORY}
+    settings = {"seconds_a_case": SECONDS, "memory_bytes": MEMORY}
     scores = {"total": sum_of(readers), "readers": readers}
     result = provenance.record("fuzz", settings=settings, scores=scores, started=started)
     files.write_json(out, result.to_json())
@@ -72,85 +72,48 @@ def play(name: str, seeds: range, seconds: float | None) -> Counts:
     """What became of the cases of one reader; faults are printed at once."""
     counts: Counts = dict.fromkeys(KINDS, 0)
     counts |= {"first_seed": seeds.start, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "faults": []}
-    begun, following = time.monotonic(), seeds.start
-    while following < seeds.stop:
-        command = [*WORKER, name, str(following), str(seeds.stop), str(seconds or 1e9)]
-        with subprocess.Popen(command, bufsize=0, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as worker:
-            following = _listen(worker, following, counts)
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        worker = Worker(create, name, folder)
+        try:
+            for seed in seeds:
+                kind, why = case(worker, seed)
+                counts["cases"] += 1
+                counts[kind] += 1
+                if kind in FAULTS:
+                    print(f"  seed {seed}: {kind}: {why}", flush=True)
+                    if len(counts["faults"]) < KEPT:
+                        counts["faults"].append({"seed": seed, "what": why})
+                if seconds is not None and time.monotonic() > begun + seconds:
+                    break
+        finally:
+            worker.stop()
     counts["seconds"] = round(time.monotonic() - begun, 1)
     return counts
 
 
-def _listen(worker: subprocess.Popen[bytes], following: int, counts: Counts) -> int:
-    """Count what a worker says until it is done, dies or hangs; returns the seed to go on with."""
-    assert worker.stdout is not None
-
-    def fault(kind: str, seed: int, why: str) -> None:
-        counts["cases"] += 1
-        counts[kind] += 1
-        if len(counts["faults"]) < KEPT:
-            counts["faults"].append({"seed": seed, "what": why})
-        print(f"  seed {seed}: {kind}: {why}", flush=True)
-
-    patience = 4 * SECONDS  # for its start
+def case(worker: Worker, seed: int) -> tuple[str, str]:
+    """What became of a case, and in words why; where it kills its process or hangs, the next case starts another one."""
     try:
-        while True:
-            if waited := _waits_in_vain(worker, patience):
-                fault("hangs", following, waited)
-                return following + 1
-            line = worker.stdout.readline()
-            if not line:
-                if worker.wait() == 0:
-                    return sys.maxsize
-                fault("crashes", following, f"the process ended with code {worker.returncode}")
-                return following + 1
-            seed, outcome, why = json.loads(line)
-            if outcome == "traceback":
-                fault("tracebacks", seed, why)
-            else:
-                counts["cases"] += 1
-                counts[outcome] += 1
-            following, patience = seed + 1, SECONDS
-    finally:
-        worker.kill()
+        worker.send(seed)
+        outcome, why = worker.receive(SECONDS)
+        return ("tracebacks" if outcome == "traceback" else outcome), why
+    except TimeoutError as error:
+        return "hangs", str(error)
+    except WorkerDiedError as error:
+        return "crashes", str(error)
 
 
-def _waits_in_vain(worker: subprocess.Popen[bytes], patience: float) -> str:
-    """Why nothing more is to come of a worker; empty as soon as it says something.
-
-    Only its computing counts: on a machine with much to do a process may get no turn for longer than a case may take.
-    """
-    begun, computed = time.monotonic(), _computed(worker.pid)
-    while not select.select([worker.stdout], [], [], min(1.0, patience))[0]:
-        waited, spent = time.monotonic() - begun, _computed(worker.pid) - computed
-        if spent > patience or waited > LONGEST:
-            return f"no answer in {waited:.0f} s, of which it computed {spent:.1f} s"
-    return ""
-
-
-def _computed(process: int) -> float:
-    """Seconds of processor time of a process and of its children that ended."""
-    values = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, values[11:15])) / os.sysconf("SC_CLK_TCK")
-
-
-def work(name: str, first: int, stop: int, seconds: float) -> None:
-    """One process: every case is a line of JSON on stdout, for at most so many seconds."""
+def create(name: str, folder: str) -> Callable[[int], tuple[str, str]]:
+    """Prepare a process: the sample of a reader in a folder of its own, and a limit of memory."""
     from fuzz.cases import Bench
 
-    with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(name, Path(folder) / "sample")
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
-        ends = time.monotonic() + seconds
-        for case in bench.cases(range(first, stop)):
-            print(json.dumps(case), flush=True)
-            if time.monotonic() > ends:
-                break
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what libraries say of damaged files
+    bench = Bench(name, Path(tempfile.mkdtemp(dir=folder)) / "sample")
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+    return bench.case
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--worker"]:
-        work(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5]))
-    else:
-        sys.exit(main())
+    sys.exit(main())

@@ -6,18 +6,19 @@ import functools
 import http.client
 import json
 import os
-import queue
 import re
 import signal
 import subprocess
 import sys
 import threading
-import uuid
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+import requests
 
 from support.checkout import TESTS, environment
 
@@ -93,24 +94,15 @@ def serving(folder: Path, *flags: str) -> Iterator[Served]:
     heed = functools.partial(signal.signal, signal.SIGHUP, signal.SIG_DFL)
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=settings, cwd=folder, preexec_fn=heed)
     stderr_lines: list[str] = []
-    lines: queue.Queue[str | None] = queue.Queue()
-
-    def read() -> None:
-        assert process.stderr is not None
-        for line in process.stderr:
-            stderr_lines.append(line)
-            lines.put(line)
-        lines.put(None)
-
-    reader = threading.Thread(target=read, daemon=True)
+    assert process.stderr is not None
+    reader = threading.Thread(target=stderr_lines.extend, args=(process.stderr,), daemon=True)
     reader.start()
     try:
-        while (line := lines.get(timeout=60)) is not None:
-            if found := re.search(r"serving at (http://\S+)", line):
-                yield Served(found[1], process, stderr_lines, temporary, folder / "contacted.txt")
-                break
-        else:
-            raise AssertionError("it did not serve: " + "".join(stderr_lines))
+        until = time.monotonic() + 60
+        while not (found := re.search(r"serving at (http://\S+)", "".join(stderr_lines))):
+            assert process.poll() is None and time.monotonic() < until, f"it did not serve: {''.join(stderr_lines)}"
+            time.sleep(0.05)
+        yield Served(found[1], process, stderr_lines, temporary, folder / "contacted.txt")
     finally:
         process.kill()
         process.wait()
@@ -119,12 +111,9 @@ def serving(folder: Path, *flags: str) -> Iterator[Served]:
 
 def form(fields: dict[str, object]) -> tuple[bytes, str]:
     """Fields as multipart/form-data, files by their paths, and its content type."""
-    boundary = uuid.uuid4().hex
-    parts = []
-    for name, value in fields.items():
-        if isinstance(value, Path):
-            head, data = f'; filename="{value.name}"\r\nContent-Type: application/octet-stream', value.read_bytes()
-        else:
-            head, data = "", str(value).encode()
-        parts.append(f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"{head}\r\n\r\n'.encode() + data)
-    return b"\r\n".join([*parts, f"--{boundary}--\r\n".encode()]), f"multipart/form-data; boundary={boundary}"
+    parts = {
+        name: (value.name, value.read_bytes()) if isinstance(value, Path) else (None, str(value))
+        for name, value in fields.items()
+    }
+    request = requests.Request("POST", "http://localhost", files=parts).prepare()
+    return request.body, request.headers["Content-Type"]
