@@ -1,7 +1,5 @@
 """What importing patchprint may touch, tested in processes of their own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

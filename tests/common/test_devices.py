@@ -1,7 +1,5 @@
 """Where to compute, by name or the best that is there; work divided among cores."""
 
-from __future__ import annotations
-
 import contextlib
 import platform
 import subprocess

@@ -1,7 +1,5 @@
 """Optional packages: code asks for the extra that brings what it needs; parsing."""
 
-from __future__ import annotations
-
 import ast
 import errno
 import importlib

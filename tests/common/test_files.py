@@ -1,7 +1,5 @@
 """Files and folders are whole or not there, have one writer, and are refused before the work."""
 
-from __future__ import annotations
-
 import stat
 import threading
 from pathlib import Path

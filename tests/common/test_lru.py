@@ -1,7 +1,5 @@
 """The least recently used entries leave the cache first."""
 
-from __future__ import annotations
-
 from patchprint.common.lru import Lru
 
 

@@ -1,7 +1,5 @@
 """Worker processes: all tasks are answered, one that dies takes one task with it, and none is left behind."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,7 +1,5 @@
 """Long work says how far it is: by a bar on a terminal, by lines in a log."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Records of measurements: what is left out is empty, and the command is one that can be typed again."""
 
-from __future__ import annotations
-
 import functools
 import json
 import runpy

@@ -1,7 +1,5 @@
 """Names are answered with what was meant, and options are checked before anything is made."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Stateless random numbers: repeatable, uniform, independent between keys."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Sizes and names in files are not believed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """SIGTERM and Ctrl-C as an exception and as an event, in the main thread alone."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

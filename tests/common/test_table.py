@@ -1,7 +1,5 @@
 """One table as text, Markdown and HTML."""
 
-from __future__ import annotations
-
 from patchprint.common.table import Table, best_cells
 
 TABLE = Table(["model", "mAP"], [["<sift>", "0.47"], ["ours", 1]], "a caption", frozenset({(1, "1")}))

@@ -1,7 +1,5 @@
 """The values that travel between the parts."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """Commands in processes that may crash or be killed, and images for them."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable
 from pathlib import Path

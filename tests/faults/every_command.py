@@ -3,8 +3,6 @@
 A program of its own, for audits of what is done outside of Python, too. Prints a line for each that was used.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import importlib.util

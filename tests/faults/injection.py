@@ -4,8 +4,6 @@ After a fault the name must hold the old content or the new one, whole; the erro
 succeed; and then nothing else may lie beside it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

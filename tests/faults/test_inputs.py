@@ -1,7 +1,5 @@
 """What patchprint is given: odd names, odd numbers, files that announce too much, images that end a process."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import sqlite3

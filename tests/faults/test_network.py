@@ -1,7 +1,5 @@
 """Nothing that patchprint runs or imports reaches for the network, or writes outside of the folders that it was given."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

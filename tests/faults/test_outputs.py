@@ -1,7 +1,5 @@
 """What patchprint writes: nothing of the user's is lost, and what cannot be written is named."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Hostile files: each is refused with a sentence that names it, and takes no more memory than it holds."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """Work that takes long goes on where it was stopped and ends as if it had not been; networks work in threads and children."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import shutil

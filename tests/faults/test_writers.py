@@ -1,7 +1,5 @@
 """Every writer meets every fault, a few times; ``make faults`` does it at every size and many moments."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import tempfile

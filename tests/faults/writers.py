@@ -1,7 +1,5 @@
 """What patchprint writes, as pairs of writing and reading: the faults are injected into each of them."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Networks with random weights for tests of features."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

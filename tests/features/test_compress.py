@@ -1,7 +1,5 @@
 """Smaller descriptors keep their neighbors."""
 
-from __future__ import annotations
-
 import pytest
 import torch.nn.functional as F
 

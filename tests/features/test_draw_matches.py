@@ -1,7 +1,5 @@
 """Drawing of matches: images, a line for each match, its color by verification."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import cv2

@@ -1,7 +1,5 @@
 """Embeddings of a folder of images: the same as of each image, complete files, unreadable images named."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """From images to features, with every kind of model."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The stand-in for OpenCV's feature classes."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The stand-ins for kornia's detectors and descriptors."""
 
-from __future__ import annotations
-
 import kornia.feature as KF
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Models: networks and baselines by one interface."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 from pathlib import Path

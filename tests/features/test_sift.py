@@ -1,7 +1,5 @@
 """SIFT of keypoints and of patches, against OpenCV itself."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 import torch

@@ -1,7 +1,5 @@
 """One case: a sample with one damaged file is read, and what came of it."""
 
-from __future__ import annotations
-
 import os
 import traceback
 import zlib

@@ -3,8 +3,6 @@
 Every function takes bytes and a random generator and gives other bytes; the same seed gives the same file again.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """What a reader of the package is to the fuzzer: a small sample of what it reads, which files of it are damaged, and how."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

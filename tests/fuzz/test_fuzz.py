@@ -1,7 +1,5 @@
 """Damaged files are read, or refused with one sentence that names them. ``make fuzz`` tries many more (`nightly.fuzz`)."""
 
-from __future__ import annotations
-
 import faulthandler
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Our keypoints and matches in COLMAP's database."""
 
-from __future__ import annotations
-
 import multiprocessing
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """COLMAP: safe import, models and databases in every state."""
 
-from __future__ import annotations
-
 import signal
 import sqlite3
 import subprocess

@@ -1,7 +1,5 @@
 """A camera is found again from the points that it sees."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import cv2

@@ -1,7 +1,5 @@
 """Our keypoints and matches through COLMAP: database, verification, mapping, and doing it twice."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import cv2

@@ -1,7 +1,5 @@
 """COLMAP in a process of its own: what it cannot do is an error of ours, and it does not outlive us."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """The C++ examples build with CMake, cut the patches that patchprint's sampler cuts, and describe them as the model does."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

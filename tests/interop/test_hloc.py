@@ -1,7 +1,5 @@
 """Features and matches in the files of hloc."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

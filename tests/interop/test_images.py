@@ -1,7 +1,5 @@
 """Images of every kind, good and bad, as people have them."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Local affine frames of kornia and our keypoints."""
 
-from __future__ import annotations
-
 import math
 
 import cv2

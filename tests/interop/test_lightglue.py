@@ -1,7 +1,5 @@
 """ALIKED, DISK and LightGlue: they find their way back in a warped image, and need no torchvision."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import sys

@@ -1,7 +1,5 @@
 """Photos in object storage are listed and read as those of a folder; what cannot be reached is named."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

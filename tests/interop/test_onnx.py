@@ -1,7 +1,5 @@
 """Every network as ONNX: same descriptors as torch in onnxruntime and in OpenCV, for any number of patches."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """OpenCV: keypoints in both directions, and its own features (number, order, form, and that a warped image is matched)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

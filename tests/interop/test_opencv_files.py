@@ -1,7 +1,5 @@
 """OpenCV's YAML files: as OpenCV writes them, whole or not at all."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import cv2

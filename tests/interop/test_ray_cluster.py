@@ -1,7 +1,5 @@
 """Work on a cluster of Ray: the result of one machine, whatever is lost on the way, and sentences where there is none."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

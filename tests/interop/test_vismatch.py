@@ -1,7 +1,5 @@
 """vismatch's own base class runs our matcher."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import cv2

@@ -1,7 +1,5 @@
 """XFeat and LighterGlue find their way back in a warped image."""
 
-from __future__ import annotations
-
 import importlib.util
 
 import pytest

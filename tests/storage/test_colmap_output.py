@@ -1,7 +1,5 @@
 """COLMAP databases of described images."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

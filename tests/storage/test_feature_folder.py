@@ -1,7 +1,5 @@
 """A folder of photos is described once, and only what is missing is described again."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

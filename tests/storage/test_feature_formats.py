@@ -1,7 +1,5 @@
 """Features as files of other tools and back; those of the tools themselves are tested in interop."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

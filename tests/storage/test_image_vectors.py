@@ -1,7 +1,5 @@
 """Vectors of whole photos are made once, kept with the features, and made again where they are those of other photos."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Matches in shards are those of each pair alone; only what is missing is matched again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Matches as files: of a folder of features and of two images; the files of other tools are tested in interop too."""
 
-from __future__ import annotations
-
 import csv
 import json
 import sys

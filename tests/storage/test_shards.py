@@ -1,7 +1,5 @@
 """Features of many photos in few files are read as those in files of their own."""
 
-from __future__ import annotations
-
 import dataclasses
 import zipfile
 from pathlib import Path

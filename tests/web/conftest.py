@@ -1,7 +1,5 @@
 """Two images that match, files that are no images, and a server that runs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

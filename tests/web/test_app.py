@@ -1,7 +1,5 @@
 """The application without a worker: what it offers, what it refuses, and that no upload touches the disk."""
 
-from __future__ import annotations
-
 import importlib.util
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is let in: images by their header, before anything is decoded."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import cv2

@@ -1,7 +1,5 @@
 """Who may ask, how much, how slowly: the middleware in front of an application that would answer everything."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

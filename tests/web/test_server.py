@@ -1,7 +1,5 @@
 """The server as a real process: its API and schema, its limits, what it refuses, and that it leaves nothing behind."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

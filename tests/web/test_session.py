@@ -1,7 +1,5 @@
 """What page and API answer: what the command line answers, from caches that are bounded and used."""
 
-from __future__ import annotations
-
 import base64
 import json
 import shlex

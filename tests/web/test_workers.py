@@ -1,7 +1,5 @@
 """Calls in another process: answers and refusals come back, time is limited, a process that died is replaced."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

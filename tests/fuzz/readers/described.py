@@ -1,7 +1,5 @@
 """Features and matches, ours and in the formats of others, and lists of pairs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import h5py

@@ -1,7 +1,5 @@
 """Public sets as their authors publish them, and archives."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import cv2

@@ -1,7 +1,5 @@
 """Models and databases of COLMAP, sequences of images, true cameras."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 from pathlib import Path

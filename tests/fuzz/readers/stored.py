@@ -1,7 +1,5 @@
 """Pictures and the stores that are made of them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
