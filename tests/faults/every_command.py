@@ -83,7 +83,6 @@ COMMANDS = (
     "eval retrieval --model metric/last.safetensors --data classes-store",
     "eval rome --model pixels --data rome-store",
     "eval rotation --model rootsift --data photos/0.png --step 90",
-    "eval scale --model rootsift --data photos/0.png",
     "eval ubc --model pixels --data ubc-store",
     "eval --compare oxford.json bundled.json",
     "study toy --data train=store --data test=store --out study --only hardnet-plain-* --seeds 0 --device cpu --set steps=2",
