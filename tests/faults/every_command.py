@@ -105,6 +105,8 @@ COMMANDS = (
     "data build colmap model/model colmap-store --images views",
     "localize views/view-1.png model",
     "export start.safetensors --out start.onnx",
+    "export sdgmnet.tiny --out try.html",
+    "export sdgmnet.tiny --out hub --hub",
     "bench --data photos --megapixels 0.03 --max-keypoints 20 --rounds 1 --models hardnet.small --device cpu --stages latency",
     "report oxford.json run pair.png --out page.html",
 )
