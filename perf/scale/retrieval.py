@@ -36,7 +36,7 @@ from patchprint.storage.feature_files import VECTORS, FeatureFolder
 from patchprint.storage.feature_folder import describe_folder
 from patchprint.storage.match_folder import MatchFolder, match_folder
 
-NEIGHBORS = (12, 20, 50, 100)
+NEIGHBORS = (20, 50, 100)
 INLIERS = (15, 30)  # of a pair that overlaps; the first is COLMAP's own limit
 
 

@@ -139,9 +139,6 @@ def test_wrong_questions_are_answered_with_a_sentence(
     for broken in (b"", b"{}", body[:100]):
         status, answer = server.ask("POST", "/api/match", broken, {"Content-Type": kind})
         assert status == 400 and set(answer) == {"error"}
-    for text in (b'{"image_a": {"path": "http://attacker.example.com/a.png"}}', b"[" * 20_000 + b"]" * 20_000):
-        status, answer = server.ask("POST", "/api/match", text, {"Content-Type": "application/json"})
-        assert status == 400 and "image_a is missing" in answer["error"], "no JSON is read"
 
 
 def test_twenty_at_once_are_all_answered(server: Served, strict: Served, images: tuple[Path, Path]) -> None:
@@ -183,6 +180,14 @@ def read_all(connection: socket.socket) -> bytes:
     while part := connection.recv(1 << 16):
         data += part
     return data
+
+
+def test_h1_no_json_is_read_however_deep(server: Served) -> None:
+    """JSON nested 943 to 946 deep passed the guard of paths, and the server looked up the host in it."""
+    for depth in (1, 33, 943, 946, 20_000):
+        body = b"[" * depth + b'{"path": "http://attacker.example.com/a.png"}' + b"]" * depth
+        status, answer = server.ask("POST", "/api/match", body, {"Content-Type": "application/json"})
+        assert status == 400 and "image_a is missing" in answer["error"], depth
 
 
 def test_a_body_that_is_too_large_is_refused_while_it_is_read(strict: Served) -> None:
