@@ -7,8 +7,6 @@
 >>> patchprint.draw(a, b, m, "matches.png")     # doctest: +SKIP
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Device selection, work divided among cores, malloc tuning, and CUDA graphs."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools

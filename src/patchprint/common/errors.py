@@ -1,7 +1,5 @@
 """Errors that the user can fix, and what turns others into them: missing packages, damaged files."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import errno

@@ -4,8 +4,6 @@ Every folder that patchprint writes has a marker ``.patchprint``, which says wha
 folder is ever replaced or emptied, and only while nothing else lies in it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fnmatch
 import json

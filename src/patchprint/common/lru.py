@@ -1,7 +1,5 @@
 """A cache that evicts the least recently used entries."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar

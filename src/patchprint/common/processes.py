@@ -4,8 +4,6 @@ Workers are spawned, since a forked child of a process that has used torch's thr
 its way to the worker. A reply is JSON where the worker reads files of strangers, since a hostile one must not send pickles.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import multiprocessing

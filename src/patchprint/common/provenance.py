@@ -1,7 +1,5 @@
 """Where a number comes from: command, version, machine, date, time and memory, as every result file records them."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import hashlib

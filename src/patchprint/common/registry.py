@@ -1,7 +1,5 @@
 """Registries: losses, networks, detectors, recipes and so on by name."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

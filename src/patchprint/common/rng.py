@@ -4,8 +4,6 @@ A key is a 0-dim int64 tensor; it gives the same numbers on every device, in ``t
 reads. The mixing function is the 32-bit "lowbias32" finalizer in int64, so that products wrap alike everywhere.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

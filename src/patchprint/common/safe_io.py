@@ -3,8 +3,6 @@
 Sizes that a file announces are checked before memory is taken, and names in it never lead out of their folder.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

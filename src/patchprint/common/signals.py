@@ -1,7 +1,5 @@
 """SIGTERM and Ctrl-C as an exception or an event, so that a process can clean up; in the main thread only."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Tables of cells as aligned text, Markdown or HTML, and the format of the numbers in them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape

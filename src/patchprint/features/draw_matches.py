@@ -1,7 +1,5 @@
 """Draw matches: both images side by side, lines between corresponding keypoints."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Detect and describe the keypoints of images."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A drop-in replacement for ``cv2.SIFT_create()``: detector and descriptor with the interface of ``cv2.Feature2D``."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

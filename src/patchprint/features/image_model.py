@@ -1,7 +1,5 @@
 """Models of whole images, which describe the central square of each, and their descriptors of a folder on disk (``.npz``)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A detector and a descriptor for ``kornia.feature.LocalFeature``, which pass keypoints on as local affine frames (LAFs)."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch

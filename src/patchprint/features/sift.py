@@ -1,7 +1,5 @@
 """OpenCV's SIFT and RootSIFT as models: at keypoints of an image, and of patches in the two ways in use."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -5,8 +5,6 @@ compare by cosine (``ALIKED_BRUTEFORCE``) or by a given network (``ALIKED_LIGHTG
 there is none for others' vectors. The matchers for SIFT refuse them, and never compare bytes of floats.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import shutil

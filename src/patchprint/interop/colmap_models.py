@@ -8,8 +8,6 @@ COLMAP puts the center of the top-left pixel at (0.5, 0.5), half a pixel from ou
 are stored as N x 2 (positions), N x 4 (with scale and angle) or N x 6 (with the affine frame a11, a12, a21, a22).
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import signal

@@ -1,7 +1,5 @@
 """Absolute camera pose of an image in a COLMAP model, from keypoints with known 3D points."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sparse models by COLMAP from keypoints and matches made elsewhere; resumes where it stopped."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -3,8 +3,6 @@
 COLMAP's retrieval needs a vocabulary from the internet; here `ops.pooling` of SIFT descriptors finds similar images.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

@@ -3,8 +3,6 @@
 Where one of its threads cannot write, as on a full disk, COLMAP aborts the process (SIGABRT). This file is the program, too.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

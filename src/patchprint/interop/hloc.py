@@ -7,8 +7,6 @@ hloc leaves alone. Matches: group ``NAME0/NAME1`` with slashes inside names writ
 none, ``matching_scores0`` (N0,). Both may stand in one file.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 from collections.abc import Iterable, Iterator, Mapping

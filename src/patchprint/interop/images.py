@@ -5,8 +5,6 @@ bits (reduced to 8). As in COLMAP, EXIF orientation is not applied by default. A
 short, is refused by name, since half an image gives half the keypoints silently. Files in object storage are given by URL.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -6,8 +6,6 @@ kornia puts the center of the top-left pixel at (0, 0), as we do. A LAF is a 2 x
 ``laf_from_center_scale_ori``) are measured the other way round, and they do not pass through here.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

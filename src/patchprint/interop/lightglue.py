@@ -4,8 +4,6 @@ The package imports torchvision for two convolutions and for deformable convolut
 build must fit that of torch), a stub provides these three.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import sys

@@ -3,8 +3,6 @@
 fsspec finds the package of a protocol (s3fs, gcsfs, adlfs), which finds its credentials.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

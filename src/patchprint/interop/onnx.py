@@ -5,8 +5,6 @@ give signs / sqrt(D). OpenCV 5 runs every network, OpenCV 4.10 and 4.13 all but 
 GridSample); the importer of OpenCV 4.6 is too old for these graphs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -4,8 +4,6 @@ OpenCV puts the center of the top-left pixel at (0, 0) and measures angles clock
 ``cv2.KeyPoint.size`` is a diameter (twice sigma) and angles are degrees.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Features as OpenCV's YAML: ``keypoints`` as ``cv::KeyPoint``, ``descriptors`` as a matrix, read by ``cv::FileStorage``."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 Two layouts are known: Oxford's ``img1.png`` with ``H1to2p``, and HPatches' ``1.ppm`` with ``H_1_2``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """True cameras of the fountain and Herz-Jesu sets (Strecha et al. 2008): ``NAME.camera`` and ``K.txt``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

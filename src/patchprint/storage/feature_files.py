@@ -3,8 +3,6 @@
 Images have files of their own or share shards (`patchprint.storage.shards`); `FeatureFolder` reads both.
 """
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Describe a folder of images, in several processes or on a cluster, and resume where a call was interrupted."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

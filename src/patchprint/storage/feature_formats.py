@@ -1,7 +1,5 @@
 """Features of many images as files of other tools; a format is one entry of `FORMATS`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Global image vectors (VLAD) pooled from local descriptors, cached beside the features."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass

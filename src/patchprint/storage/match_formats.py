@@ -1,7 +1,5 @@
 """File formats of matches: .npz, .json, .csv, hloc (.h5), COLMAP (.db), and a drawing of two images."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -4,8 +4,6 @@ The list of images determines the shard of each, so that one machine and a clust
 kept. Members are stored uncompressed, so that the features of one image are read with a single seek.
 """
 
-from __future__ import annotations
-
 import contextlib
 import zipfile
 from collections.abc import Mapping, Sequence

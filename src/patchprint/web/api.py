@@ -1,7 +1,5 @@
 """Request and response types of the HTTP API; docs/serve.md shows how to use it."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from pathlib import PurePath
 from typing import Any, Literal, get_type_hints

@@ -1,7 +1,5 @@
 """The FastAPI application: the HTTP API, and one static page that uses it."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import importlib.util

@@ -1,7 +1,5 @@
 """Limits of a request, and the check of an uploaded image before it is decoded."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 
 from patchprint.common.errors import UserError

@@ -1,7 +1,5 @@
 """ASGI middleware: Host and Origin checks, limits on size and time of requests, security headers."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import re

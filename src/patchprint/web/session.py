@@ -4,8 +4,6 @@ A `MatchSession` caches images and features of recent requests, so that changing
 descriptors again. Its methods return the JSON of the HTTP API (types in `web.api`).
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

@@ -10,8 +10,6 @@ geometry.js                     verification
 worker.js                       runs all of them in Web Workers, one for each image
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterable
