@@ -5,7 +5,6 @@ do, so the writer lets them, keeps how far the curve moves beside it, and refuse
 """
 
 import argparse
-import contextlib
 import json
 import os
 import subprocess
@@ -99,17 +98,6 @@ class PinnedCurves:
 
     def _file(self, name: str) -> Path:
         return self.folder / f"{name}.json"
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Sums over several threads have another order; and the maps are so small that threads only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _other_processors() -> list[dict[str, str]]:

@@ -18,12 +18,13 @@ if __name__ == "__main__":  # the helpers have one name, however this file is ru
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from patchprint import losses, networks
+from patchprint.common.devices import single_thread
 from patchprint.data.builders import bundled_images
 from patchprint.losses import DescriptorBatch
 from patchprint.metrics.verification import fpr95
 from patchprint.ops.sampling import ImagePyramids, sample_patches
 from support.checkout import TESTS
-from support.curve_files import PinnedCurves, Series, Tolerance, one_thread
+from support.curve_files import PinnedCurves, Series, Tolerance
 
 STEPS, PAIRS, LOGGED_EVERY = 30, 16, 5
 
@@ -79,7 +80,7 @@ def raw_pixels(patches: Tensor) -> Tensor:
     return (flat - flat.mean(-1, keepdim=True)) / (flat.std(-1, keepdim=True) + 1e-7)
 
 
-@one_thread()
+@single_thread()  # sums over several threads have another order
 def train(name: str) -> ShortRun:
     training, held_out = data()
     random = np.random.default_rng(0)

@@ -21,12 +21,13 @@ if __name__ == "__main__":  # the helpers have one name, however this file is ru
 
 from patchprint import networks
 from patchprint.common import rng
+from patchprint.common.devices import single_thread
 from patchprint.data import augment
 from patchprint.networks import NETWORKS, weights
 from patchprint.training import RECIPES, resolve
 from support import training_data
 from support.checkout import TESTS
-from support.curve_files import PinnedCurves, Tolerance, one_thread
+from support.curve_files import PinnedCurves, Tolerance
 
 STEPS = 20
 # One recipe for each network, loss and batcher: the first.
@@ -35,7 +36,7 @@ NAMES = list(
 )[::-1]
 
 
-@one_thread()
+@single_thread()  # sums over several threads have another order
 def compute(recipe):
     """Loss of the first step as the recipe has it, and of each step from a start that is the same everywhere."""
     published = RECIPES[recipe].config
