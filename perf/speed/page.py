@@ -8,21 +8,26 @@
 """
 
 import argparse
+import functools
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, sync_playwright
+import torch
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from patchprint.common import files, provenance
+from patchprint.common.types import Features
 from patchprint.features import extract, load
+from patchprint.features.model import Model
 from patchprint.interop.images import image_size
 from patchprint.matching import match_and_verify
 from patchprint.networks.weights import load_network
 from patchprint.web.offline import write_page
 
 KINDS = ("relaxed", "simd", "javascript")  # WebAssembly with fused SIMD, with SIMD, plain JavaScript
+SAME = 0.003  # pixels and radians, within which keypoints are the same
 SETTLED = "() => document.getElementById('status').textContent === '' && !document.getElementById('result').hidden"
 
 
@@ -79,21 +84,54 @@ def in_browser(browser: Browser, file: Path, kind: str, given: argparse.Namespac
         page.wait_for_function(SETTLED)
         times.append((time.perf_counter() - before[0], cpu() - before[1]))
         stages = page.evaluate("({...features.a.seconds, ...matches.seconds, ...verified.seconds})")
+        agreement = compare(page, given)
         for side in ("first", "second"):
             page.get_by_label(f"Remove {side} image").click()
     page.close()
     least = [min(column) for column in zip(*times[1:], strict=True)]
     pairs = {"first": times[0], "next": least}
     found = {name: {"seconds": round(wall, 3), "cpu_seconds": round(cpu, 3)} for name, (wall, cpu) in pairs.items()}
-    return {**found, "stages of the last": {name: round(value, 4) for name, value in stages.items()}}
+    return {**found, "stages": {name: round(value, 4) for name, value in stages.items()}, **agreement}
+
+
+def compare(page: Page, given: argparse.Namespace) -> dict[str, Any]:
+    """Part of the page's matches that are Python's, and the largest difference of descriptors of the same keypoints."""
+    described = described_in_python(given)
+    points = [
+        page.evaluate(f"features.{side}.points.map(({{x, y, scale, angle}}) => [x, y, scale, angle])") for side in "ab"
+    ]
+    values = [page.evaluate(f"Array.from(features.{side}.descriptors)") for side in "ab"]
+    rows, errors = [], []
+    for expected, found, numbers in zip(described, map(torch.tensor, points), map(torch.tensor, values), strict=True):
+        keypoints = expected.keypoints
+        known = torch.cat([keypoints.xy, torch.stack([keypoints.scale, keypoints.angle], 1)], 1)
+        off, row = (found[:, None] - known).abs().amax(2).min(1)
+        same = off < SAME
+        rows.append(torch.where(same, row, -1))
+        errors.append((numbers.view(len(found), -1) - expected.descriptors[row]).abs()[same].max())
+    pairs = {(int(rows[0][i]), int(rows[1][j])) for i, j in page.evaluate("verified.pairs")}
+    expected_pairs = set(map(tuple, match_and_verify(*described).indices.tolist()))
+    common = len(pairs & expected_pairs) / max(len(pairs), len(expected_pairs))
+    return {"matches": len(pairs), "common": round(common, 4), "descriptor_error": float(max(errors))}
+
+
+def described_in_python(given: argparse.Namespace) -> tuple[Features, Features]:
+    model = loaded(given.model)
+    a, b = (extract(image, model, max_keypoints=given.keypoints, max_size=1200) for image in given.images)
+    return a, b
+
+
+@functools.cache
+def loaded(name: str) -> Model:
+    return load(name, engine="float32")
 
 
 def in_python(given: argparse.Namespace) -> dict[str, Any]:
-    model, times = load(given.model, engine="float32"), []
+    loaded(given.model)
+    times = []
     for _ in range(1 + given.rounds):
         before = time.perf_counter(), time.process_time()
-        a, b = (extract(image, model, max_keypoints=given.keypoints, max_size=1200) for image in given.images)
-        match_and_verify(a, b)
+        match_and_verify(*described_in_python(given))
         times.append((time.perf_counter() - before[0], time.process_time() - before[1]))
     pairs = {"first": times[0], "next": [min(column) for column in zip(*times[1:], strict=True)]}
     return {name: {"seconds": round(wall, 3), "cpu_seconds": round(cpu, 3)} for name, (wall, cpu) in pairs.items()}
