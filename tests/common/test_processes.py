@@ -32,6 +32,11 @@ def note_and_wait(path: Path) -> str:
     return "never"
 
 
+def ignore_sigterm() -> Callable[[Path], str]:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return note_and_wait
+
+
 def waiting() -> Callable[[Path], str]:
     return note_and_wait
 
@@ -52,20 +57,23 @@ def test_workers_are_used_again_and_survive_each_other(monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-def test_stopping_ends_the_workers(tmp_path: Path) -> None:
-    """Tasks that never end are in hand when the caller goes away, as on Ctrl-C."""
+@pytest.mark.parametrize(("create", "presses"), [(waiting, 1), (ignore_sigterm, 3)])
+def test_stopping_ends_the_workers(create: Callable[[], Callable[[Path], str]], presses: int, tmp_path: Path) -> None:
+    """Tasks that never end are in hand on Ctrl-C, and where they do not stop by themselves, it is pressed for each again."""
     tasks = [tmp_path / "one", tmp_path / "two"]
 
     def press() -> None:
-        while not tasks[0].exists():
+        while not all(task.exists() for task in tasks):
             time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(presses):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.5)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever tests before this one left
     threading.Thread(target=press, daemon=True).start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            for _ in run_tasks(waiting, tasks, 2):
+            for _ in run_tasks(create, tasks, 2):
                 pass
     finally:
         signal.signal(signal.SIGINT, before)

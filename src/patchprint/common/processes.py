@@ -107,8 +107,10 @@ class Worker:
     def stop(self, patience: float = 0.0) -> None:
         """End the process, which is killed after ``patience`` seconds."""
         if self._process is not None:
-            self._process.join(patience)
-            self._process.kill()
+            try:
+                self._process.join(patience)
+            finally:  # Ctrl-C again: Python would wait at its end for a process that is left
+                self._process.kill()
             self._process.join()
             self.connection.close()
             self._process, self.is_busy = None, False
@@ -151,10 +153,10 @@ def run_tasks(
                         send(worker)
                     yield number, answer
         finally:
-            for worker in pool:
-                worker.ask_to_stop()
-            for worker in pool:
-                worker.stop(_PATIENCE)
+            with contextlib.ExitStack() as stops:
+                for worker in pool:
+                    worker.ask_to_stop()
+                    stops.callback(worker.stop, _PATIENCE)
 
 
 def _serve(
