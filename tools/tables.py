@@ -626,6 +626,14 @@ TABLES: dict[str, Callable[[Path], str]] = {
         "`make demo` on images that come with scikit-image: results/demo.json.",
         lambda result: (row for row in _at(result["scores"], ["*"]) if "fpr95" in row),
     ),
+    "page": Listing(
+        "speed/page.json",
+        " = {key} | first pair, s = {first[seconds]:.2f} | of CPU = {first[cpu_seconds]:.2f} | "
+        "next pairs, s = {next[seconds]:.2f} | of CPU, next = {next[cpu_seconds]:.2f}",
+        "Two images of 1.1 megapixels, 1000 keypoints each, in headless Chromium and in Python, on two cores that other work "
+        "kept busy (`python -m perf.speed.page`): results/speed/page.json.",
+        lambda result: _at(result["scores"], ["*"]),
+    ),
     "oxford": _oxford(_best_scales),
     "oxford-seeds": _oxford(_seeds),
     "shipped": _shipped,

@@ -37,6 +37,7 @@ def main() -> None:
     parser.add_argument("--model", default="sdgmnet.tiny")
     parser.add_argument("--keypoints", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--chromium", default="/usr/bin/chromium")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
@@ -45,7 +46,7 @@ def main() -> None:
         page = Path(folder) / "try.html"
         size = write_page(load_network(given.model), page)
         browser = playwright.chromium.launch(executable_path=given.chromium)
-        scores: dict[str, Any] = {f"page, {kind}": in_browser(browser, page, kind, given) for kind in KINDS}
+        scores: dict[str, Any] = {f"page, {kind}": in_browser(browser, page, kind, given) for kind in given.kinds}
         version = browser.version
         browser.close()
     scores["python, float32"] = in_python(given)
