@@ -78,7 +78,7 @@ STEPS = (
     Step("match features --out matches.h5", makes="matches.h5"),
     Step("match features.h5 --pairs sequential --neighbors 2 --out some.npz", makes="some.npz"),
     client("opencv_reads"),
-    client("pycolmap_matches_bare"),
+    client("pycolmap_reads_features"),
     client("pycolmap_maps", long=True),
     client("hloc_maps_our_files", long=True),
     client("hloc_runs_us_by_name", long=True),
