@@ -15,7 +15,7 @@ from patchprint import (
     storage as storage,
     training as training,
 )
-from patchprint.benchmarks import evaluate as evaluate
+from patchprint.benchmarks import Benchmark as Benchmark, evaluate as evaluate
 from patchprint.common.errors import UserError as UserError
 from patchprint.common.provenance import Result as Result
 from patchprint.common.types import (
