@@ -87,9 +87,14 @@ function project(m, [x, y]) {
 
 // Sampson's distance from an epipolar geometry.
 function epipolarError(m, [x, y], [u, v]) {
-  const l = [m[0] * x + m[1] * y + m[2], m[3] * x + m[4] * y + m[5], m[6] * x + m[7] * y + m[8]];
-  const k = [m[0] * u + m[3] * v + m[6], m[1] * u + m[4] * v + m[7]];
-  return Math.abs(l[0] * u + l[1] * v + l[2]) / Math.sqrt(Math.max(l[0] ** 2 + l[1] ** 2 + k[0] ** 2 + k[1] ** 2, 1e-300));
+  const l = m[0] * x + m[1] * y + m[2], n = m[3] * x + m[4] * y + m[5], o = m[0] * u + m[3] * v + m[6], p = m[1] * u + m[4] * v + m[7];
+  return Math.abs(l * u + n * v + m[6] * x + m[7] * y + m[8]) / Math.sqrt(Math.max(l * l + n * n + o * o + p * p, 1e-300));
+}
+
+// How far a point lies from where a homography moves another.
+function transferError(m, [x, y], [u, v]) {
+  const depth = m[6] * x + m[7] * y + m[8], dx = (m[0] * x + m[1] * y + m[2]) / depth - u, dy = (m[3] * x + m[4] * y + m[5]) / depth - v;
+  return depth > 1e-9 ? Math.sqrt(dx * dx + dy * dy) : Infinity;
 }
 
 // Sampson's distance from a homography.
@@ -103,11 +108,8 @@ function sampsonError(m, [x, y], [u, v]) {
 // A function of two points: the error in pixels that decides about inliers; for homographies the larger one of both images.
 function errorOf(kind, model) {
   if (kind === "fundamental") return (a, b) => epipolarError(model, a, b);
-  const back = inverse(model), size = Math.sign(model[8]) || 1, there = model.map((each) => each * size), reverse = back.map((each) => each * (Math.sign(back[8]) || 1));
-  return (a, b) => {
-    const [x, y] = project(there, a), [u, v] = project(reverse, b);
-    return Math.max(Math.hypot(x - b[0], y - b[1]), Math.hypot(u - a[0], v - a[1]));
-  };
+  const [there, back] = [model, inverse(model)].map((m) => m.map((each) => each * (Math.sign(m[8]) || 1)));
+  return (a, b) => Math.max(transferError(there, a, b), transferError(back, b, a));
 }
 
 // Center of points, and a scale at which they lie around 1 from it; as a matrix that moves them there.
@@ -206,10 +208,12 @@ function probability(kind, found, a, b, pairs, fitted) {
   const {agreeing, alike} = consistent(pa.map((each, row) => changeOf(each, pb[row])), found.inliers);
   const error = errorOf(kind, found.model), [someA, someB] = [evenly(a), evenly(b)];
   let near = 0, similar = 0;
-  for (const one of someA) {
-    for (const other of someB) {
-      near += error(xy(one), xy(other)) <= limit;
-      similar += alike(changeOf(one, other));
+  const parts = (some) => some.map((each) => ({at: xy(each), zoom: Math.log(Math.max(each.scale, 1e-9)), angle: each.angle}));
+  const others = parts(someB);
+  for (const one of parts(someA)) {
+    for (const other of others) {
+      near += error(one.at, other.at) <= limit;
+      similar += alike([other.zoom - one.zoom, other.angle - one.angle]);
     }
   }
   const every = someA.length * someB.length, byPosition = (near + 1) / (every + 1), byFrame = (similar + 1) / (every + 1);
