@@ -13,8 +13,8 @@ from patchprint.interop.images import ImageLike, encode_image, limit_size, read_
 SUFFIXES = (".png", ".jpg", ".jpeg")
 MAX_SIDE = 1200  # pixels of one image in the drawing
 GAP, CAPTION = 8, 24  # pixels between the images, and below them
-INLIER, OUTLIER, UNVERIFIED = (60, 190, 80), (210, 70, 60), (240, 180, 40)  # RGB
-_SHADE = np.array((60, -10, -60))  # added from the topmost line to the lowest one, so that neighbors can be told apart
+INLIER, OUTLIER, UNVERIFIED = (80, 190, 120), (210, 70, 60), (240, 180, 40)  # RGB
+_HUES = np.array((-180, -50, 220))  # added to inliers from the topmost to the lowest, so that lines can be followed
 
 
 def draw(
@@ -24,7 +24,7 @@ def draw(
     path: str | Path,
     *,
     images: Sequence[ImageLike] | None = None,
-    max_lines: int = 250,
+    max_lines: int = 100,
     outliers: bool = False,
 ) -> None:
     """Draw matches into a PNG or JPEG (by the suffix of ``path``), with a caption that says how many.
@@ -32,7 +32,8 @@ def draw(
     Args:
         images: the two images; read from ``image_path`` of the features if not given.
         max_lines: more matches than this are thinned evenly.
-        outliers: also draw the matches that verification rejected, in red. Matches without verification are yellow.
+        outliers: also draw the matches that verification rejected, in red. Inliers are green to blue, from top to bottom, and
+            matches without verification yellow.
     """
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
@@ -66,9 +67,10 @@ def _draw_lines(
     if inliers is not None:
         rows = rows[np.argsort(inliers[rows], kind="stable")]  # inliers above outliers
     for row in rows:
-        base = UNVERIFIED if inliers is None else INLIER if inliers[row] else OUTLIER
-        share = ends[0][matches.indices[row, 0]][1] / len(left) - 0.5
-        color = tuple(np.clip(base + share * _SHADE, 0, 255).round().tolist())
+        color = UNVERIFIED if inliers is None else OUTLIER
+        if inliers is not None and inliers[row]:
+            share = ends[0][matches.indices[row, 0]][1] / len(left) - 0.5
+            color = tuple(np.clip(INLIER + share * _HUES, 0, 255).round().tolist())
         # OpenCV takes sixteenths of a pixel (shift=4).
         line = [
             tuple(round(float(value) * 16) for value in xy[index])
