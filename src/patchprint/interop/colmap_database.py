@@ -168,12 +168,11 @@ def copy_database(source: str | Path, target: str | Path) -> None:
         copy.replace(target)
 
 
-def verify(database: str | Path, max_error: float = 4.0, seed: int = 0) -> None:
+def verify(database: str | Path, seed: int = 0) -> None:
     """Let COLMAP estimate the two-view geometry of every pair with raw matches and without geometry."""
     from patchprint.interop.colmap_models import pycolmap
 
     options = pycolmap.TwoViewGeometryOptions()
-    options.ransac.max_error = max_error
     options.ransac.random_seed = seed
     with writing(database), Progress("COLMAP verifies the matches"):
         pycolmap.geometric_verification(database, two_view_geometry_options=options)

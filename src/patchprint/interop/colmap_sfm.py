@@ -40,7 +40,6 @@ def reconstruct(
     cameras: Cameras | None = None,
     *,
     base_folder: str | Path | None = None,
-    max_error: float = 4.0,
     seed: int = 0,
     mapper: Mapper = "incremental",
     memory_gb: float = MEMORY_GB,
@@ -73,7 +72,7 @@ def reconstruct(
             copy_database(base / "database.db", database)
         write_features(database, image_folder, keypoints, cameras)
         write_matches(database, matches)
-        verify(database, max_error, seed)
+        verify(database, seed)
         if base is None:
             map_images(database, image_folder, work / "sparse", len(keypoints), seed, mapper, memory_gb)
         else:

@@ -57,8 +57,7 @@ def rootsift(image: np.ndarray, max_keypoints: int) -> tuple[Keypoints, Tensor]:
         image uint8 (H, W) -> N keypoints, strongest first, (N, 128) float32, unit length
     """
     points, found = require("cv2", extra="images").SIFT_create(nfeatures=max_keypoints).detectAndCompute(image, None)
-    histograms = np.zeros((0, 128), np.float32) if found is None else found
-    return _strongest(points, normalize_sift(histograms, root=True), max_keypoints)
+    return _strongest(points, normalize_sift(np.zeros((0, 128)) if found is None else found, root=True), max_keypoints)
 
 
 def orb(image: np.ndarray, max_keypoints: int) -> tuple[Keypoints, Tensor]:

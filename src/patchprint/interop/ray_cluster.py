@@ -49,14 +49,6 @@ class WorkerResources:
     gpus: float = 0.0
 
 
-@dataclass(frozen=True)
-class _Failure:
-    """The error of a job, which would fail on other nodes as well."""
-
-    message: str
-    is_user_error: bool  # else a fault of a disk or a network
-
-
 @contextlib.contextmanager
 def connect(cluster: Cluster) -> Iterator[Any]:
     """Connect Ray to a cluster whose nodes all have this version of patchprint; a local instance is shut down at the end."""
@@ -188,7 +180,9 @@ def _outcome(ray: Any, future: Any, retries: int) -> Any:
     """Return the outcome of a job, a WorkerLostError among them; raises the error that ends the work."""
     errors = ray.exceptions
     try:
-        outcome = ray.get(future)
+        return ray.get(future)
+    except errors.RayTaskError as error:  # it would fail on other nodes as well
+        raise error.cause if isinstance(error.cause, UserError | OSError) else error from None
     except errors.OutOfDiskError as error:
         raise OSError(f"the disk of a node is full ({_short(error)}); make room and run again, {_RESUMES}") from error
     except (errors.RayActorError, errors.ObjectLostError, errors.WorkerCrashedError, errors.OutOfMemoryError) as error:
@@ -196,9 +190,6 @@ def _outcome(ray: Any, future: Any, retries: int) -> Any:
             f"a worker died {retries + 1} times with the same job, the last time with: {_short(error)}; most likely a node "
             f"has too little memory for it; run again, {_RESUMES}"
         )
-    if not isinstance(outcome, _Failure):
-        return outcome
-    raise UserError(outcome.message) if outcome.is_user_error else OSError(f"{outcome.message}; run again, {_RESUMES}")
 
 
 _RESUMES = "which goes on where this stopped"
@@ -218,7 +209,10 @@ class _Worker:
             return self._run_job(job)
         except (UserError, OSError) as error:
             address = require("ray", extra="cluster").util.get_node_ip_address()
-            return _Failure(f"node {socket.gethostname()} ({address}): {error}", isinstance(error, UserError))
+            message = f"node {socket.gethostname()} ({address}): {error}"
+            raise (
+                UserError(message) if isinstance(error, UserError) else OSError(f"{message}; run again, {_RESUMES}")
+            ) from None
 
 
 def _on_every_node(ray: Any, function: Callable[[], Any]) -> dict[str, Any]:
