@@ -24,7 +24,7 @@ from patchprint.matching.candidate_graph import (
     build_graph,
     nearest_places,
 )
-from patchprint.matching.matchers.graph import WEIGHTS_FOLDER, frames_of, together
+from patchprint.matching.matchers.graph import SHIPPED, frames_of, shipped_models, together
 from support.graph_weights import framed, moved, random_network, write_weights
 from support.largest_tensor import LargestTensor
 from support.made_features import descriptors, features
@@ -204,18 +204,18 @@ def test_a_file_of_weights_is_a_matcher(tmp_path: Path) -> None:
     assert float(found.score.min()) >= 0.4
 
 
-@pytest.mark.parametrize("path", sorted(WEIGHTS_FOLDER.glob("*.safetensors")), ids=lambda path: path.stem)
-def test_shipped_weights_find_more_than_the_ratio_test(path: Path) -> None:
+@pytest.mark.parametrize("model", shipped_models())
+def test_shipped_weights_find_more_than_the_ratio_test(model: str) -> None:
     """Between an image and the image turned by 90 degrees, blurred and with noise."""
     import cv2
 
     from support.known_images import texture
 
-    assert path.stat().st_size < 1 << 20
+    assert SHIPPED.stat().st_size < 1 << 20
     image = texture(300, 300)
-    noise = np.random.default_rng(0).normal(0, 14, image.shape)
+    noise = np.random.default_rng(0).normal(0, 28, image.shape)
     other = np.clip(cv2.GaussianBlur(np.rot90(image, -1).copy(), (0, 0), 1.2) + noise, 0, 255).astype(np.uint8)
-    a, b = (patchprint.extract(each, path.stem, max_keypoints=500) for each in (image, other))
+    a, b = (patchprint.extract(each, model, max_keypoints=500) for each in (image, other))
 
     def right(matcher: str) -> tuple[int, int]:
         found = match(a, b, matcher)
@@ -224,7 +224,7 @@ def test_shipped_weights_find_more_than_the_ratio_test(path: Path) -> None:
         return int(((expected - two).norm(dim=1) < 3).sum()), len(found)
 
     (graph, found), (ratio, _) = right("graph"), right("mutual+ratio")
-    assert graph > ratio and graph > 0.8 * found
+    assert graph > ratio and graph > 0.9 * found
 
 
 def test_both_directions_are_built_of_the_same_candidates() -> None:

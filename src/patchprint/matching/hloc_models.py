@@ -24,7 +24,7 @@ from patchprint.features.extract import extract
 from patchprint.features.model import DEFAULT_MODEL, LOWE_RATIO, NetworkModel, list_models, load
 from patchprint.interop.hloc import descriptor_vectors
 from patchprint.matching.matchers import match
-from patchprint.matching.matchers.graph import WEIGHTS_FOLDER
+from patchprint.matching.matchers.graph import shipped_models
 from patchprint.ops.distances import pack_bits
 
 _DEFAULTS = {"detector": "dog", "max_keypoints": MAX_KEYPOINTS, "upright": False, "spread": True}
@@ -60,7 +60,7 @@ def register_with_hloc() -> list[str]:
         }
         matcher = {"name": "nearest_neighbor", "do_mutual_check": True, "ratio_threshold": info.ratio or LOWE_RATIO}
         matching.confs[name] = {"output": f"matches-{name}", "model": matcher}
-        if (WEIGHTS_FOLDER / f"{info.name}.safetensors").is_file():
+        if info.name in shipped_models():
             graph = {"name": "patchprint", "model": info.name, "matcher": "graph"}
             matching.confs[f"{name}+graph"] = {"output": f"matches-{name}-graph", "model": graph}
         names.append(name)

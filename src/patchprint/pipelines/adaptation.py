@@ -26,7 +26,7 @@ from patchprint.features.model import NetworkModel, load
 from patchprint.interop.images import list_images
 from patchprint.matching.calibration import CALIBRATION_IMAGES, calibrate, spread_over
 from patchprint.matching.matchers import DEFAULT_MATCHER
-from patchprint.matching.matchers.graph import WEIGHTS_FOLDER
+from patchprint.matching.matchers.graph import SHIPPED, shipped_models
 from patchprint.networks import ModelInfo, weights
 from patchprint.pipelines.adapt_judge import HeldOutPairs, verdict
 from patchprint.pipelines.matcher_training import MatcherSettings, train_matcher
@@ -118,9 +118,8 @@ def adapt(
     else:
         about, counts = {"name": start.id.name, "sha256": start.id.sha256}, {}
     if settings.tune != "descriptor":
-        shipped = WEIGHTS_FOLDER / f"{start.id.name}.safetensors"
         described = str(out) if of_descriptor else settings.model
-        counts |= _tune_matcher(described, shipped, judge, for_matcher, work, settings, report)
+        counts |= _tune_matcher(described, judge, for_matcher, work, settings, report)
         about["matcher_verdict"] = verdict(counts["matcher before"], counts["matcher tuned"])
     return provenance.record(
         "adapt",
@@ -209,20 +208,19 @@ def _tune_descriptor(
 
 def _tune_matcher(
     model: str,
-    shipped: Path,
     judge: HeldOutPairs,
     out: Path,
     work: Path,
     settings: AdaptSettings,
     report: Callable[[str], None],
 ) -> dict[str, np.ndarray]:
-    """Train, judge and write a matcher for a model, from the ``shipped`` weights where there are any."""
+    """Train, judge and write a matcher for a model, from the shipped weights."""
     report(f"2/3  tuning the matcher for {model}, {settings.matcher_steps} steps")
     chosen = MatcherSettings(
         model=model,
         steps=settings.matcher_steps,
         leave_out=tuple(map(int, judge.held_out)),
-        init=shipped if shipped.is_file() else None,
+        init=SHIPPED,
         validate_every=max(settings.matcher_steps // 4, 1),
         seed=settings.seed,
         device=settings.device,
@@ -232,7 +230,7 @@ def _tune_matcher(
     outcome = train_matcher([work / "tracks"], out=run, settings=chosen, resume=begun, force=not begun)
     report("3/3  matching the images that were held out")
     # What was there before: the shipped matcher, which knows the descriptors of the shipped model alone.
-    before = "graph" if shipped.is_file() and settings.tune == "matcher" else DEFAULT_MATCHER
+    before = "graph" if model in shipped_models() else DEFAULT_MATCHER
     matchers = {"matcher before": before, "matcher tuned": str(outcome.best)}
     counts = {name: judge.verified_matches(load(model), matcher) for name, matcher in matchers.items()}
     if verdict(counts["matcher before"], counts["matcher tuned"]) == "gained":

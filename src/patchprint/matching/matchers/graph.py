@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +17,7 @@ from patchprint.common.errors import UserError, parsing
 from patchprint.common.types import Features, Keypoints, Matches, ModelId
 from patchprint.matching.candidate_graph import Frames, GraphNetwork, best_matches, both_graphs, or_first
 
-WEIGHTS_FOLDER = Path(__file__).resolve().parent.parent / "pretrained"
+SHIPPED = Path(__file__).resolve().parent.parent / "pretrained" / "graph.safetensors"
 FORMAT = "patchprint matcher 1"
 _WHAT = "weights of a graph matcher"
 
@@ -100,19 +102,25 @@ def load_weights(file: str, model: ModelId, device: torch.device) -> GraphWeight
 
 
 def _shipped(model: ModelId, device: torch.device) -> GraphWeights:
-    known = {learned.model.name: learned for learned in _all_shipped(device)}
-    for learned in known.values():
-        if model.sha256 == learned.model.sha256 and (model.sha256 or model.name == learned.model.name):
-            return learned
-    raise UserError(
-        f"the matcher graph has no weights for descriptors of {model.name} {model.sha256[:8]}, only for those of "
-        f"{', '.join(known) or 'no model'}; take another --matcher, or train one (patchprint train matcher)"
-    )
+    known = shipped_models()
+    sha256, threshold = known.get(model.name, ("none", 0.0))
+    if sha256 != model.sha256:
+        raise UserError(
+            f"the matcher graph has no weights for descriptors of {model.name} {model.sha256[:8]}, only for those of "
+            f"{', '.join(known)}; take another --matcher, or train one (patchprint train matcher)"
+        )
+    return dataclasses.replace(_cached(SHIPPED, 0, device), model=model, threshold=threshold)
 
 
 @functools.cache
-def _all_shipped(device: torch.device) -> tuple[GraphWeights, ...]:
-    return tuple(read_weights(path, device) for path in sorted(WEIGHTS_FOLDER.glob("*.safetensors")))
+def shipped_models() -> dict[str, tuple[str, float]]:
+    """Models that the shipped weights are for, by name: checksum of the model's weights, and least probability of a match.
+
+    One network serves all: what it is told of descriptors are ratios of distances, which are much the same for all models.
+    """
+    with safe_open(SHIPPED, "pt") as file:
+        models = json.loads(file.metadata()["models"])
+    return {name: (str(sha256), float(threshold)) for name, (sha256, threshold) in models.items()}
 
 
 @functools.lru_cache(maxsize=8)
