@@ -105,7 +105,8 @@ def notebook_page(file: Path) -> str:
 
 def try_page() -> str:
     """The page of the smallest network."""
-    return offline.join_page(offline.pack_network(load_network("sdgmnet.tiny")), None)
+    network = load_network("sdgmnet.tiny")
+    return offline.join_page(network, offline.graph_for(network))
 
 
 def packages() -> list[str]:

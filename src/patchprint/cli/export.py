@@ -13,10 +13,8 @@ from torch.nn import functional as F
 from patchprint.cli import emit
 from patchprint.common.errors import UserError
 from patchprint.common.files import check_output_file
-from patchprint.common.types import ModelId
 from patchprint.features.model import BASELINES, load
 from patchprint.interop.onnx import INPUT, OPSET, OUTPUT, RUNTIMES, export_onnx, run_onnx
-from patchprint.matching.matchers.graph import load_weights
 from patchprint.matching.onnx_matcher import OUTPUTS, Contract, export_matcher, input_names
 from patchprint.networks import PatchNetwork, create
 from patchprint.networks.hub_folder import write_folder
@@ -129,15 +127,9 @@ def _write_matcher(model: str, out: Path, weights: str, tool: Contract) -> int:
 
 
 def _write_page(network: PatchNetwork, out: Path, matcher: Path | None) -> int:
-    from patchprint.web.offline import write_page
+    from patchprint.web.offline import graph_for, write_page
 
-    info = network.info
-    try:
-        graph = load_weights(str(matcher or ""), ModelId(info.name, info.sha256), torch.device("cpu"))
-    except UserError:
-        if matcher:
-            raise
-        graph = None  # none are shipped for this model
+    info, graph = network.info, graph_for(network, matcher)
     megabytes = round(write_page(network, out, graph) / 1e6, 3)
     matchers = ["mutual+ratio", *(["graph"] if graph else [])]
     result = {"model": info.name, "sha256": info.sha256, "file": str(out), "megabytes": megabytes, "matchers": matchers}

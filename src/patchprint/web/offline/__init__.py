@@ -22,7 +22,8 @@ from torch import Tensor, nn
 
 from patchprint.common.errors import UserError
 from patchprint.common.files import atomic_file
-from patchprint.matching.matchers.graph import GraphWeights
+from patchprint.common.types import ModelId
+from patchprint.matching.matchers.graph import GraphWeights, load_weights
 from patchprint.matching.two_view_geometry import FITTED
 from patchprint.networks import PatchNetwork
 from patchprint.networks.blocks import Fovea, PatchStandardization
@@ -41,9 +42,8 @@ def write_page(network: PatchNetwork, out: Path, graph: GraphWeights | None = No
     Raises:
         UserError: for a network with layers that the page does not compute, and one that is too large for it.
     """
-    packed = None if graph is None else pack_graph(graph)
     for bits in (16, 8):
-        page = join_page(pack_network(network, bits), packed).encode()
+        page = join_page(network, graph, bits).encode()
         if len(page) <= LARGEST:
             break
     else:
@@ -56,15 +56,27 @@ def write_page(network: PatchNetwork, out: Path, graph: GraphWeights | None = No
     return len(page)
 
 
-def join_page(model: dict[str, Any], graph: dict[str, Any] | None) -> str:
+def graph_for(network: PatchNetwork, file: Path | None = None) -> GraphWeights | None:
+    """Load weights of a graph matcher from a file, else those shipped for the network; None where there are none."""
+    info = network.info
+    try:
+        return load_weights(str(file or ""), ModelId(info.name, info.sha256), torch.device("cpu"))
+    except UserError:
+        if file:
+            raise
+        return None
+
+
+def join_page(network: PatchNetwork, graph: GraphWeights | None = None, bits: int = 16) -> str:
     """Join the files of this folder and the weights to one page."""
+    model, packed = pack_network(network, bits), None if graph is None else pack_graph(graph)
     verdict = json.loads(FITTED.read_text(encoding="utf-8"))
     del verdict["made"]
     parts = {
         "style": (FOLDER.parent / "static" / "page.css").read_text(encoding="utf-8") + _read("page.css"),
         "script": _read("page.js"),
         "worker": worker_source(),
-        "data": json.dumps({"model": model, "graph": graph, "verdict": verdict}),
+        "data": json.dumps({"model": model, "graph": packed, "verdict": verdict}),
     }
     page = _read("page.html")
     for name, text in parts.items():

@@ -3,7 +3,7 @@
 
 const CANDIDATES = 4, NEIGHBORS = 16, SAME_PLACE = 0.1, PLACE_LIMIT = 0.35, ZOOM_LIMIT = 0.7;
 const NODE_SIZE = 12, EDGE_SIZE = 8; // features of a node (10) and of an edge (6), with zeros to fill blocks of four
-const LEAST_WEIGHT = 1e-6; // edges below it say nothing
+const LEAST_WEIGHT = 1e-3; // edges below it tell nothing
 
 const sigmoid = (x) => 1 / (1 + Math.exp(-x));
 
