@@ -15,6 +15,7 @@ from patchprint.common.errors import UserError
 from patchprint.common.files import check_output_file
 from patchprint.features.model import BASELINES, load
 from patchprint.interop.onnx import INPUT, OPSET, OUTPUT, RUNTIMES, export_onnx, run_onnx
+from patchprint.matching.matchers.graph import load_weights
 from patchprint.matching.onnx_matcher import OUTPUTS, Contract, export_matcher, input_names
 from patchprint.networks import PatchNetwork, create
 from patchprint.networks.hub_folder import write_folder
