@@ -1,7 +1,5 @@
 """Progress of long work: a bar on a terminal, else lines on stderr at intervals; JSON lines for programs."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys
@@ -10,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, Self, TypeVar
 
 from tqdm import tqdm
 
@@ -61,7 +59,7 @@ class Progress:
         self._output = threading.Lock()  # nothing is written after the end
         self._bar: tqdm | None = None
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         self._started = self._counted = time.monotonic()
         if sys.stderr.isatty():
             self._bar = tqdm(desc=self.what, total=self.total, unit=self.unit or "it")

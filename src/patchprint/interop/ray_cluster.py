@@ -8,8 +8,6 @@ Ray runs what it is sent, with the rights of whoever started it: a cluster witho
 are trusted.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os
@@ -47,6 +45,10 @@ class WorkerResources:
 
     cores: float = 1.0
     gpus: float = 0.0
+
+
+class WorkerLostError(OSError):
+    """A job killed its worker each time that it was tried."""
 
 
 @contextlib.contextmanager
@@ -163,10 +165,6 @@ def run_jobs(
     finally:
         for worker, _ in running.values():
             ray.kill(worker)
-
-
-class WorkerLostError(OSError):
-    """A job killed its worker each time that it was tried."""
 
 
 def _max_workers(ray: Any, resources: WorkerResources) -> int:

@@ -3,8 +3,6 @@
 Untrusted images are decoded in the worker, so a decoder that crashes or hangs fails its own request only.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import ipaddress
@@ -16,7 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from patchprint.common.errors import UserError, require
 from patchprint.common.processes import Worker, WorkerDiedError
@@ -140,7 +138,7 @@ class MethodCalls:
         self._turn = threading.Lock()
         self._is_stopped = False
 
-    def __enter__(self) -> MethodCalls:
+    def __enter__(self) -> Self:
         self._worker.start()
         return self
 
