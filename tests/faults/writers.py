@@ -56,11 +56,22 @@ def all_writers(work: Path) -> dict[str, Writer]:
         return lambda out, which: feature_formats.write_features(described[which], out, name, force=True)
 
     found = [
-        Writer("json", lambda out, which: files.write_json(out, [which] * 3000), _read_json),
-        Writer("features", lambda out, which: feature_files.save_features(points[which], out), _read_features),
+        Writer(
+            "json", lambda out, which: files.write_json(out, [which] * 3000), lambda path: json.loads(path.read_text())
+        ),
+        Writer(
+            "features",
+            lambda out, which: feature_files.save_features(points[which], out),
+            lambda path: _numbers(feature_files.load_features(path)),
+        ),
         Writer("shard", lambda out, which: _write_shard(out, points[which]), _read_shard),
         Writer("page", lambda out, which: page.write(_page(which), out), _read_page, ".html"),
-        Writer("weights", lambda out, which: weights.save(networks[which], out), _read_weights, ".safetensors"),
+        Writer(
+            "weights",
+            lambda out, which: weights.save(networks[which], out),
+            lambda path: weights.load_network(path).info.sha256,
+            ".safetensors",
+        ),
         Writer(
             "hloc", form("hloc"), lambda path: {name: _numbers(item) for name, item in hloc.read_features(path)}, ".h5"
         ),
@@ -103,10 +114,6 @@ def _read_hub(path: Path) -> str:
     return found
 
 
-def _read_json(path: Path) -> Any:
-    return json.loads(path.read_text())
-
-
 def _page(which: int) -> page.Page:
     return page.Page("a page", sections=[page.Section("text", [page.Text(f"{which} " * 3000)])])
 
@@ -115,10 +122,6 @@ def _read_page(path: Path) -> int:
     text = path.read_text(encoding="utf-8")
     assert text.rstrip().endswith("</html>")
     return NEW if text.count("1 ") > text.count("0 ") else OLD
-
-
-def _read_features(path: Path) -> Any:
-    return _numbers(feature_files.load_features(path))
 
 
 class _Alone(Shards):
@@ -134,10 +137,6 @@ def _write_shard(path: Path, item: feature_files.Features) -> None:
 
 def _read_shard(path: Path) -> Any:
     return _numbers(feature_files.load_features("a.png", _Alone(path, ["a.png"], 1).read("a.png")))
-
-
-def _read_weights(path: Path) -> str:
-    return weights.load_network(path).info.sha256
 
 
 def _read_database(path: Path) -> Any:
