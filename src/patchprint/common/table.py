@@ -31,7 +31,6 @@ class Table:
         caption: a line below the table.
         best: (column, cell) pairs to emphasize in HTML.
         quiet: first cells of the rows to show in a muted color in HTML.
-        title: a heading above the table in HTML.
         wide: whether the table takes a full row of a report page.
         labels: number of columns that name the row, aligned to the left in Markdown.
     """
@@ -41,7 +40,6 @@ class Table:
     caption: str = ""
     best: frozenset[tuple[int, str]] = frozenset()
     quiet: frozenset[str] = frozenset()
-    title: str = ""
     wide: bool = True
     labels: int = 1
 
@@ -73,9 +71,8 @@ class Table:
             f'<th scope="col"{_css("text" if column in words else "")}>{escape(name)}</th>'
             for column, name in enumerate(self.header)
         )
-        label = escape(self.title or self.caption or "Table")
-        parts = [f"<h3>{escape(self.title)}</h3>"] if self.title else []
-        parts += [
+        label = escape(self.caption or "Table")
+        parts = [
             f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table class="sortable">',
             f"<thead><tr>{head}</tr></thead>",
             "<tbody>",
