@@ -128,6 +128,12 @@ def test_keypoints_descriptors_and_matches_of_two_views(
     assert page.locator("#lines g.agrees").count() > 10
     assert serious_violations(page) == []
 
+    page.get_by_label("Matcher").select_option("graph")
+    page.locator("#command").filter(has_text="--matcher graph").wait_for()
+    wait(page)
+    assert_same_matches(page, real_pair, tmp_path)
+    page.get_by_label("Matcher").select_option("mutual+ratio")
+
     # Fewer pixels, fewer keypoints and another ratio.
     page.get_by_label("Longer side").select_option("640")
     for label, value in (("Keypoints per image as a number", "300"), ("Ratio as a number", "0.9")):
