@@ -98,10 +98,10 @@ async function update() {
   if (isBusy) return;
   isBusy = true;
   while (isWanted) {
-    isWanted = false;
     $("status").textContent = files.a && files.b ? "matching …" : "";
     showProblem("");
-    await started.then(run).catch((error) => { hide(); showProblem(error.message); });
+    const once = () => { isWanted = false; return run(); };
+    await started.then(once).catch((error) => { isWanted = false; hide(); showProblem(error.message); });
   }
   isBusy = false;
   $("status").textContent = "";
@@ -247,21 +247,24 @@ async function turnedCopy(file) {
   return toFile(canvas, `turned-${file.name.replace(/\.\w+$/, "")}.png`);
 }
 
-// A poster of shapes and letters, always the same.
+// A painting of strokes, small ones over large ones, always the same.
 function drawExample() {
   const canvas = element("canvas", {width: 800, height: 600}), context = canvas.getContext("2d");
   let seed = 7;
   const random = (size) => ((seed = (Math.imul(seed, 1103515245) + 12345) >>> 0) >>> 8) % size;
-  for (let i = 0; i < 420; i++) {
-    const [x, y, size] = [random(800), random(600), 8 + random(56)];
-    context.fillStyle = `hsl(${random(360)} ${30 + random(60)}% ${15 + random(75)}%)`;
-    context.beginPath();
-    if (i % 3 === 0) context.ellipse(x, y, size, 6 + random(40), random(7), 0, 7);
-    else context.rect(x, y, size, 6 + random(50));
-    context.fill();
-    context.font = `bold ${12 + random(40)}px sans-serif`;
-    context.fillStyle = i % 2 ? "#fff" : "#111";
-    if (i % 4 === 0) context.fillText("patchprint"[i / 4 % 10], random(800), random(600));
+  context.fillStyle = "#a9b7a0";
+  context.fillRect(0, 0, 800, 600);
+  context.lineCap = "round";
+  for (let width = 90; width >= 7; width *= 0.75) {
+    for (let i = 0; i < 6000 / width ** 1.5; i++) {
+      const [x, y] = [random(800), random(600)];
+      context.strokeStyle = `hsl(${random(4) ? 190 + random(60) : 20 + random(30)} ${20 + random(45)}% ${15 + random(70)}%)`;
+      context.lineWidth = width;
+      context.beginPath();
+      context.moveTo(x, y);
+      context.quadraticCurveTo(x + random(80) - 40, y + random(80) - 40, x + random(5 * width) - 2.5 * width, y + random(5 * width) - 2.5 * width);
+      context.stroke();
+    }
   }
   return toFile(canvas, "example.png");
 }
