@@ -109,11 +109,11 @@ class Worker:
         if self._process is not None:
             try:
                 self._process.join(patience)
-            finally:  # Ctrl-C again: Python would wait at its end for a process that is left
+            finally:  # also where Ctrl-C is pressed again: Python would wait at its end for a process that is left
                 self._process.kill()
-            self._process.join()
-            self.connection.close()
-            self._process, self.is_busy = None, False
+                self._process.join()
+                self.connection.close()
+                self._process, self.is_busy = None, False
 
 
 def run_tasks(
