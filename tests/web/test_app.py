@@ -49,7 +49,12 @@ def test_point_10_only_what_is_installed_is_offered(app: FastAPI, monkeypatch: p
 
 
 def test_only_known_addresses_are_answered(app: FastAPI) -> None:
-    for path, kind in (("/", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript")):
+    for path, kind in (
+        ("/", "text/html"),
+        ("/page.css", "text/css"),
+        ("/images.js", "text/javascript"),
+        ("/page.js", "text/javascript"),
+    ):
         status, _, headers = ask(app, path)
         assert status == 200 and headers["content-type"].startswith(kind) and "content-security-policy" in headers
     for path in (

@@ -26,7 +26,7 @@ from patchprint.web import api
 from patchprint.web.limits import Limits
 from patchprint.web.protection import Protection
 
-_PAGE = {"page.html": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
+_PAGE = {"page.html": "text/html", "page.css": "text/css", "images.js": "text/javascript", "page.js": "text/javascript"}
 # Two views, an image warped, and two different things, of scikit-image.
 _SAMPLES = {
     "Two views": ("motorcycle-left.jpg", "motorcycle-right.jpg"),

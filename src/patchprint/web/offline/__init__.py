@@ -1,6 +1,6 @@
 """One HTML file that matches two images in a browser, without a server or a request.
 
-The page is joined out of the files in this folder:
+The page is joined out of the files in this folder, and out of page.css and images.js of the page of ``patchprint serve``:
 
 page.html, page.css, page.js    what is seen; images are decoded here
 kernels.js                      WebAssembly SIMD, assembled in the browser, and the same in JavaScript
@@ -73,8 +73,8 @@ def join_page(network: PatchNetwork, graph: GraphWeights | None = None, bits: in
     verdict = json.loads(FITTED.read_text(encoding="utf-8"))
     del verdict["made"]
     parts = {
-        "style": (FOLDER.parent / "static" / "page.css").read_text(encoding="utf-8") + _read("page.css"),
-        "script": _read("page.js"),
+        "style": _read("../static/page.css") + _read("page.css"),
+        "script": _read("../static/images.js") + _read("page.js"),
         "worker": worker_source(),
         "data": json.dumps({"model": model, "graph": packed, "verdict": verdict}),
     }

@@ -1,27 +1,9 @@
 // The page: decodes images, asks the workers, draws. Text is only ever set as textContent.
 "use strict";
 
-const MAX_LINES = 100; // more cannot be told apart
-const GEOMETRIES = {homography: "homography", fundamental: "fundamental matrix"};
 const TURN = 40, SHRINK = 0.8; // of the turned copy
-const $ = (id) => document.getElementById(id);
-const form = $("question");
 const data = JSON.parse($("data").textContent);
-const files = {a: null, b: null};
 let features = {a: null, b: null}, matches = null, verified = null; // of the images as they are now
-
-function element(tag, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(tag), properties);
-  made.append(...children);
-  return made;
-}
-
-function shape(tag, attributes, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
 
 // ---- workers: one for each image
 
@@ -93,7 +75,7 @@ async function run() {
 let isBusy = false, isWanted = false;
 
 // Run once more after the current run where something changed meanwhile.
-async function update() {
+async function refresh() {
   isWanted = true;
   if (isBusy) return;
   isBusy = true;
@@ -105,11 +87,6 @@ async function update() {
   }
   isBusy = false;
   $("status").textContent = "";
-}
-
-function showProblem(sentence) {
-  $("problem").hidden = !sentence;
-  $("problem").textContent = sentence;
 }
 
 function hide() {
@@ -190,44 +167,7 @@ function command() {
   return words.map(quoted).join(" ");
 }
 
-// ---- choosing images
-
-const field = (side) => document.querySelector(`.field[data-side="${side}"]`);
-const preview = (side) => field(side).querySelector("img");
-
-function setFile(side, file) {
-  const image = preview(side), title = field(side).querySelector("span");
-  title.dataset.label ??= title.textContent;
-  URL.revokeObjectURL(image.src);
-  files[side] = file;
-  title.textContent = file ? file.name : title.dataset.label;
-  field(side).querySelector(".remove").hidden = !file;
-  image.hidden = !file;
-  image.onerror = () => { image.hidden = true; };
-  file ? (image.src = URL.createObjectURL(file)) : image.removeAttribute("src");
-}
-
-// Two files fill both fields; one fills the field it was dropped on, else the first empty one.
-function setFiles(given, target) {
-  if (!given.length) return;
-  const side = target?.closest?.(".field")?.dataset.side ?? (files.a ? "b" : "a");
-  given.length > 1 ? ["a", "b"].forEach((name, index) => setFile(name, given[index])) : setFile(side, given[0]);
-  update();
-}
-
-for (const input of document.querySelectorAll("input[type=file]")) {
-  input.addEventListener("change", () => {
-    setFiles([...input.files], input);
-    input.value = ""; // the same file can be chosen again
-  });
-}
-for (const side of ["a", "b"]) field(side).querySelector(".remove").addEventListener("click", () => { setFile(side, null); update(); });
-document.addEventListener("dragover", (event) => event.preventDefault());
-document.addEventListener("drop", (event) => {
-  event.preventDefault();
-  setFiles(event.dataTransfer.files, event.target);
-});
-document.addEventListener("paste", (event) => setFiles(event.clipboardData.files));
+// ---- images made here
 
 async function toFile(canvas, name) {
   return new File([await new Promise((resolve) => canvas.toBlob(resolve, "image/png"))], name, {type: "image/png"});
@@ -283,16 +223,16 @@ document.querySelector(".camera").hidden = !matchMedia("(pointer: coarse)").matc
 
 for (const name of ["ratio", "max_keypoints"]) {
   const slider = form[name], number = form[`${name}_number`];
-  slider.addEventListener("input", () => { number.value = slider.value; if (name === "ratio") update(); });
-  slider.addEventListener("change", update);
-  number.addEventListener("change", () => { slider.value = number.value; update(); });
+  slider.addEventListener("input", () => { number.value = slider.value; if (name === "ratio") refresh(); });
+  slider.addEventListener("change", refresh);
+  number.addEventListener("change", () => { slider.value = number.value; refresh(); });
 }
 form.matcher.replaceChildren(...["mutual+ratio", ...(data.graph ? ["graph"] : [])].map((value) => new Option(value)));
 form.matcher.addEventListener("change", () => {
   form.ratio.disabled = form.ratio_number.disabled = form.matcher.value === "graph";
-  update();
+  refresh();
 });
-form.max_size.addEventListener("change", update);
+form.max_size.addEventListener("change", refresh);
 form.addEventListener("submit", (event) => event.preventDefault());
 form.ratio.value = form.ratio_number.value = (data.model.ratio ?? 0.8).toFixed(2);
 started.then(([{kind: used}]) => {

@@ -1,28 +1,10 @@
 // The page of patchprint serve: calls the HTTP API (docs/serve.md) and draws the answer. Text is only ever set as textContent.
 "use strict";
 
-const MAX_LINES = 100; // more cannot be told apart
 const REACH = 10; // pixels of the screen within which a pointer selects the end of a line
-const GEOMETRIES = {homography: "homography", fundamental: "fundamental matrix"};
 const VERDICTS = {same: "same place", unsure: "cannot tell"};
-const $ = (id) => document.getElementById(id);
-const form = $("question");
-const files = {a: null, b: null};
 let choices, comparison, patches; // answers of /api/choices, /api/compare and /api/patches
 let drawn = []; // the lines: {ends: [[x, y], [x, y]], rows: the two keypoints, group}
-
-function element(tag, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(tag), properties);
-  made.append(...children);
-  return made;
-}
-
-function shape(tag, attributes, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
 
 // ---- requests
 
@@ -58,12 +40,7 @@ async function enqueue(work) {
   $("status").textContent = "";
 }
 
-function showProblem(sentence) {
-  $("problem").hidden = !sentence;
-  $("problem").textContent = sentence;
-}
-
-function compare() {
+function refresh() {
   if (!files.a || !files.b) {
     next = null;
     showProblem("");
@@ -253,66 +230,24 @@ function patch(png, alt, classes, ...more) {
   return element("figure", {className: classes.filter(Boolean).join(" ")}, image, ...more);
 }
 
-// ---- choosing images
-
-const field = (side) => document.querySelector(`.field[data-side="${side}"]`);
-const preview = (side) => field(side).querySelector("img");
-
-function setFile(side, file) {
-  const image = preview(side), title = field(side).querySelector("span");
-  title.dataset.label ??= title.textContent;
-  URL.revokeObjectURL(image.src);
-  files[side] = file;
-  title.textContent = file ? file.name : title.dataset.label;
-  field(side).querySelector(".remove").hidden = !file;
-  image.hidden = !file;
-  image.onerror = () => { image.hidden = true; }; // the server says what is wrong with it
-  file ? (image.src = URL.createObjectURL(file)) : image.removeAttribute("src");
-}
-
-for (const side of ["a", "b"]) {
-  const input = field(side).querySelector("input");
-  input.addEventListener("change", () => {
-    if (input.files.length) setFile(side, input.files[0]);
-    input.value = ""; // the same file can be chosen again
-    compare();
-  });
-  field(side).querySelector(".remove").addEventListener("click", () => { setFile(side, null); compare(); });
-}
-
-// Two files fill both fields; one fills the field it was dropped on, else the first empty one.
-function setFiles(given, target) {
-  if (!given.length) return;
-  const side = target?.closest?.(".field")?.dataset.side ?? (files.a ? "b" : "a");
-  given.length > 1 ? ["a", "b"].forEach((name, index) => setFile(name, given[index])) : setFile(side, given[0]);
-  compare();
-}
-
-document.addEventListener("dragover", (event) => event.preventDefault());
-document.addEventListener("drop", (event) => {
-  event.preventDefault();
-  setFiles(event.dataTransfer.files, event.target);
-});
-document.addEventListener("paste", (event) => setFiles(event.clipboardData.files));
-
 // ---- choices
 
 for (const name of ["ratio", "max_keypoints"]) {
   const slider = form[name], number = form[`${name}_number`];
-  slider.addEventListener("input", () => { number.value = slider.value; compare(); });
-  number.addEventListener("change", () => { slider.value = number.value; compare(); });
+  slider.addEventListener("input", () => { number.value = slider.value; refresh(); });
+  number.addEventListener("change", () => { slider.value = number.value; refresh(); });
 }
 
 function setRatio(value) {
   form.ratio.value = form.ratio_number.value = value.toFixed(2);
 }
 
-form.model.addEventListener("change", () => { setRatio(choices.models[form.model.value]); compare(); });
+form.model.addEventListener("change", () => { setRatio(choices.models[form.model.value]); refresh(); });
 form.matcher.addEventListener("change", () => {
   form.ratio.disabled = form.ratio_number.disabled = !choices.matchers_with_ratio.includes(form.matcher.value);
-  compare();
+  refresh();
 });
-for (const name of ["baseline", "detector"]) form[name].addEventListener("change", compare);
+for (const name of ["baseline", "detector"]) form[name].addEventListener("change", refresh);
 form.addEventListener("submit", (event) => event.preventDefault());
 $("keypoint").addEventListener("change", () => { if ($("keypoint").value !== "") requestPatches("a", $("keypoint").value); });
 
@@ -326,7 +261,7 @@ async function start() {
     button.addEventListener("click", async () => {
       const blobs = await Promise.all(addresses.map(async (address) => (await fetch(address)).blob()));
       blobs.forEach((blob, index) => setFile("ab"[index], new File([blob], addresses[index].split("/").pop())));
-      compare();
+      refresh();
     });
     $("samples").append(button);
   }
