@@ -1,7 +1,5 @@
 """Pairs for FPR95: drawn ones are what they claim, official ones are those of the file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

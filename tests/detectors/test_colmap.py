@@ -1,7 +1,5 @@
 """COLMAP's detector gives what COLMAP itself gives."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import cv2

@@ -1,7 +1,5 @@
 """Every detector on images whose keypoints are known: position, scale, angle; and what limits a search."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The learned detector: corners where they are, the same ones when the image turns or darkens, weights of one's own."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Large images are searched in tiles."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Bad input: one sentence that names the argument."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

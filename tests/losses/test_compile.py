@@ -1,7 +1,5 @@
 """Every loss compiles as one graph that is reused from step to step, and never waits for the device."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The loss of a teacher against loops over all patches and pairs, written from the formula."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Two processes with half the batch each see the loss, gradients and statistics of one process with all of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

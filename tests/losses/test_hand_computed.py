@@ -1,7 +1,5 @@
 """Small cases that can be worked out on paper."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """What must not matter, and what must not break."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st

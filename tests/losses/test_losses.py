@@ -1,7 +1,5 @@
 """Values within 1e-6 and gradients within 1e-4 of slow NumPy versions, over three steps of running statistics."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

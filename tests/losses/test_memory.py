@@ -1,7 +1,5 @@
 """No loss makes a tensor larger than a few tables of all patches against all, forward or backward."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Beside pytorch-metric-learning: where its losses agree with ours or not, its losses here, and SEC as its regularizer."""
 
-from __future__ import annotations
-
 import importlib
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """SDGM's statistics: the published steady state, warm-up, and how the averages scale with the length of a run."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

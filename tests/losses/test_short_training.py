@@ -1,7 +1,5 @@
 """Every loss teaches: 30 steps beat raw pixels on a held-out image, along the curve that was pinned."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("skimage", reason="the images come with scikit-image")

@@ -1,7 +1,5 @@
 """Average precision against the fact sheet, scikit-learn, and every order of tied entries written out."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

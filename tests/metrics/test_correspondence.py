@@ -1,7 +1,5 @@
 """Reprojection and overlap in cases whose answer is known, and greedy joining against a sort of all distances."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

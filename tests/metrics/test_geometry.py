@@ -1,7 +1,5 @@
 """Errors of cameras up to a similarity of the world, of homographies and relative poses, and the area under their curve."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 import pytest

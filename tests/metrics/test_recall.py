@@ -1,7 +1,5 @@
 """Recall at K on cases that can be counted by hand, against every order of equals, and with a gallery."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

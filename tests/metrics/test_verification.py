@@ -1,7 +1,5 @@
 """FPR95 and ROC area against hand-counted cases, scikit-learn, and what ties must do."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Backbones have the layers, padding and weights of the published networks."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Shared layers against their formulas, batch norm across processes, and heads."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

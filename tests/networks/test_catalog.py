@@ -1,7 +1,5 @@
 """``create``: options, their names, and what is recorded about them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

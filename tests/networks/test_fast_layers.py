@@ -1,7 +1,5 @@
 """Faster forms of layers compute what the plain ones do, with the same gradients."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

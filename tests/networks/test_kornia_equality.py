@@ -1,7 +1,5 @@
 """HardNet, SOSNet, HyNet and TFeat: same state-dict keys and same descriptors as in kornia."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.nn import functional as F

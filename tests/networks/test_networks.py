@@ -1,7 +1,5 @@
 """Properties of every network in the registry."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

@@ -1,7 +1,5 @@
 """The weights that come with the package: small, licensed, sound, and better than RootSIFT without a network connection."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

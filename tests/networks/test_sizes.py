@@ -1,7 +1,5 @@
 """Sizes of networks: multiply-adds and parameters."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Weights on disk: what is written comes back, damage is noticed, published files are read."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 from pathlib import Path

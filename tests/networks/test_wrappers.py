@@ -1,7 +1,5 @@
 """Center-surround, pooled and spatially transformed networks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Distances between descriptors: equal descriptors are exactly equally far, bits have Hamming distances."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Homographies of points and keypoints, similarities, and two cameras."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

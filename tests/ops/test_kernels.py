@@ -1,7 +1,5 @@
 """GPU kernels of ops agree with PyTorch's operations."""
 
-from __future__ import annotations
-
 import pytest
 
 from support import kernels

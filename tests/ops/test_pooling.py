@@ -1,7 +1,5 @@
 """One vector for an image: alike where images show the same, whatever the descriptor is made of."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

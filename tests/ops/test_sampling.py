@@ -1,7 +1,5 @@
 """The sampler against kornia, against exact quarter turns, and at the edges of its input."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

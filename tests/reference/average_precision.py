@@ -1,7 +1,5 @@
 """Slow average precision with ties, from the formulas: exact, relaxed, and as a loss on a batch of groups."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

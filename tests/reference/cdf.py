@@ -1,7 +1,5 @@
 """CDF soft margin, on unit vectors and on bits."""
 
-from __future__ import annotations
-
 import math
 
 from reference.formula import units

@@ -1,7 +1,5 @@
 """Samples with labels for the losses on classes: which pairs count, one after the other."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from reference.formula import Formula, unit

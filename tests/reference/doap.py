@@ -1,7 +1,5 @@
 """DOAP on real-valued descriptors: L2 distance in [0, 2]."""
 
-from __future__ import annotations
-
 from reference.average_precision import doap
 from reference.formula import Formula, unit
 from reference.mining import distance

@@ -1,7 +1,5 @@
 """DOAP on binary descriptors: relaxed Hamming distance."""
 
-from __future__ import annotations
-
 from reference.average_precision import doap, soft_hamming
 from reference.formula import Formula
 

@@ -1,7 +1,5 @@
 """The surrogate of Exp-TL."""
 
-from __future__ import annotations
-
 import math
 
 from reference.formula import Formula, units

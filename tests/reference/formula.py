@@ -10,8 +10,6 @@ has the loss's name (``-`` becomes ``_``), which may list ``VARIANTS`` of its se
 ``raw`` is (points, views, dim), before normalization.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 STEP = 3  # of the batches that are compared: the key of what is random

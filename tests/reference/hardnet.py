@@ -1,7 +1,5 @@
 """HardNet with all minings, forms and regularizers."""
 
-from __future__ import annotations
-
 import math
 
 from patchprint.common import rng

@@ -1,7 +1,5 @@
 """HyNet: hybrid similarity, equal norms, and SOSNet's term where it is switched on."""
 
-from __future__ import annotations
-
 from reference.formula import Formula, units
 from reference.mining import distance, hardest_everywhere, norm
 from reference.sosnet import second_order as second_order_similarity

@@ -1,7 +1,5 @@
 """L2-Net's three terms."""
 
-from __future__ import annotations
-
 import math
 
 from reference.formula import Formula, units

@@ -1,7 +1,5 @@
 """Distances and hardest negatives, one pair after the other. a, p are unit vectors (P, D), anchors and positives."""
 
-from __future__ import annotations
-
 import math
 
 FAR = math.sqrt(10.0**2 + 1e-6)  # distance of a negative when every candidate is skipped

@@ -1,7 +1,5 @@
 """Multi-similarity with its mining, anchor after anchor."""
 
-from __future__ import annotations
-
 import math
 
 from reference.classes import class_formula

@@ -1,7 +1,5 @@
 """Cross-entropy of first samples among second samples."""
 
-from __future__ import annotations
-
 import math
 
 from reference.classes import class_formula, mean

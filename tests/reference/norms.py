@@ -1,7 +1,5 @@
 """SEC and the norm penalty, from the formulas. Embeddings are raw vectors (N, D)."""
 
-from __future__ import annotations
-
 from reference.mining import dot, norm
 
 

@@ -1,7 +1,5 @@
 """Each view tells its partner from all other views."""
 
-from __future__ import annotations
-
 import math
 
 from reference.classes import class_formula, mean

@@ -1,7 +1,5 @@
 """Scale-aware loss, on unit or raw vectors."""
 
-from __future__ import annotations
-
 import math
 
 from reference.formula import Formula, units

@@ -1,7 +1,5 @@
 """SDGMNet's pseudo loss with its running statistics."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

@@ -1,7 +1,5 @@
 """Each positive pair with the next negative beyond it, else with the farthest."""
 
-from __future__ import annotations
-
 from reference.classes import class_formula, mean
 
 

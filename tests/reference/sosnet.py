@@ -1,7 +1,5 @@
 """SOSNet: quadratic triplets and similarity of second order."""
 
-from __future__ import annotations
-
 import math
 
 from reference.formula import Formula, units

@@ -1,7 +1,5 @@
 """TFeat: margin and ratio losses on random triplets."""
 
-from __future__ import annotations
-
 import math
 
 from patchprint.common import rng

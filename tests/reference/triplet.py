@@ -1,7 +1,5 @@
 """All triplets, one after the other."""
 
-from __future__ import annotations
-
 from reference.classes import class_formula, mean
 
 

@@ -1,7 +1,5 @@
 """Tuplets, and the variance inside positive and inside negative pairs."""
 
-from __future__ import annotations
-
 import math
 
 from reference.classes import class_formula, mean

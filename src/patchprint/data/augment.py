@@ -4,8 +4,6 @@
 degrees and flips are drawn per point, the other changes per view. Everything is a pure function of a key.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ that runs resume exactly and a step fits into a CUDA graph. A point never occurs
 ... one after the other are the batch that a single process would see.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import TypedDict, Unpack

@@ -4,8 +4,6 @@ A batch has a fixed number of rows, each one patch, labeled by its group. A last
 are left for batch norm's sake, but its patches are not ``valid``: no query takes a cut group for a whole one.
 """
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar, Unpack, cast
 

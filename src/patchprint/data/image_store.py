@@ -4,8 +4,6 @@ Images keep their size, each in the corner of a box that holds the largest, so t
 default is the central square, as in tests of retrieval.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any

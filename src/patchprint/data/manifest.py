@@ -4,8 +4,6 @@ A store appears under its name only when it is complete. Opening it compares the
 copies; ``verify`` compares checksums.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path

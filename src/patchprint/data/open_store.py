@@ -1,7 +1,5 @@
 """Open one or several stores as one patch source."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self

@@ -4,8 +4,6 @@ A store built from the original UBC files brings their list; from any other sour
 pair is two views of one point, a non-matching pair two points of one scene.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Store of patches: one memory-mapped uint8 array, the point of each patch, the scene of each point."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

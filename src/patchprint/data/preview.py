@@ -1,7 +1,5 @@
 """Contact sheets for visual inspection: one row of patches per point."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -4,8 +4,6 @@ The score sees rotation-invariant combinations of derivatives alone, the angle i
 network that treats all directions alike. So neither has to learn rotation, and a few thousand parameters are enough.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from pathlib import Path

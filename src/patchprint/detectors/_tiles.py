@@ -1,7 +1,5 @@
 """Images of any size: large ones are searched in tiles, so that memory stays bounded."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Differences of Gaussians as COLMAP's own SIFT finds them (VLFeat on the CPU)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from patchprint.common.types import Keypoints

@@ -1,7 +1,5 @@
 """Differences of Gaussians with SIFT's orientations, as OpenCV finds them (with precise upscale)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Corners of many scales: Harris' response, moved to the junctions of their edges (Foerstner)."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 import torch.nn.functional as F

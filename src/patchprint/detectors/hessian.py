@@ -1,7 +1,5 @@
 """Hessian blobs through kornia."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

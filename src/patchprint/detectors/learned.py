@@ -1,7 +1,5 @@
 """Corners of several scales with a learned score and a learned angle: found again in other light and at any angle."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import cast

@@ -1,7 +1,5 @@
 """Objectives: each takes a DescriptorBatch and returns a dict with ``total`` and named parts for the log."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from patchprint.common.registry import LazyRegistry

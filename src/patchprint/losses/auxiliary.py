@@ -1,7 +1,5 @@
 """Terms beside another loss: SEC, the norm penalty it is compared with, the ranking of all matches, and distillation."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """CDF soft margin (Zhang and Rusinkiewicz 2019): triplets weighted by how hard they are among recent ones."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

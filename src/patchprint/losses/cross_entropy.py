@@ -1,7 +1,5 @@
 """Cross-entropy of each positive among negatives: normalized n-pair (Sohn 2016) and NT-Xent of SimCLR (Chen et al. 2020)."""
 
-from __future__ import annotations
-
 from torch import Tensor
 from torch.nn.functional import softplus
 

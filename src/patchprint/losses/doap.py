@@ -6,8 +6,6 @@ shared linearly between its two nearest bins; the counts give the tie-aware aver
     ``AP = 1/N+ sum_k h+_k (H+_{k-1} + H+_k + 1) / (H_{k-1} + H_k + 1)``.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

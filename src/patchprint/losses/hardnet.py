@@ -1,7 +1,5 @@
 """HardNet (Mishchuk et al. 2017): the hardest negative in the batch, with its GOR and CPR terms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

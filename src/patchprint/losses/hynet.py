@@ -1,7 +1,5 @@
 """HyNet (Tian et al. 2020): a similarity between cosine and distance, and equal norms of matching descriptors."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """L2-Net (Tian, Fan and Wu 2017): relative distances, compact descriptors, discriminative intermediate maps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

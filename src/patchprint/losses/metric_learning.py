@@ -1,7 +1,5 @@
 """Adapters to pytorch-metric-learning (an extra): our losses called its way, and SEC as its regularizer."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize

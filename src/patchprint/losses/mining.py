@@ -10,8 +10,6 @@ deterministic; gathering single pairs would need atomic additions. Where several
 its own ``rows`` of the tables, R of P (``patchprint.common.distributed``).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

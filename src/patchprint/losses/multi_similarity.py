@@ -1,7 +1,5 @@
 """Multi-similarity (Wang et al. 2019), with its own mining."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus

@@ -1,7 +1,5 @@
 """Scale-aware loss (Keller et al. 2018): a blend of Siamese and triplet losses."""
 
-from __future__ import annotations
-
 from torch import Tensor
 from torch.nn.functional import softplus
 

@@ -1,7 +1,5 @@
 """SDGMNet (Ma and Deng): gradients of pairs modulated by running statistics of their angles."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 from typing import Any, NamedTuple

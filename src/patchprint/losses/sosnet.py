@@ -1,7 +1,5 @@
 """SOSNet (Tian et al. 2019): a quadratic triplet loss and similarity of second order."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

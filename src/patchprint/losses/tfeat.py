@@ -1,7 +1,5 @@
 """TFeat (Balntas et al. 2016): margin and ratio losses on random triplets, with the anchor swap."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Triplet losses on squared distances (Schroff et al. 2015): over all triplets of a batch, and semi-hard ones."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

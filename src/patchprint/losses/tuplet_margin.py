@@ -4,8 +4,6 @@ pytorch-metric-learning's takes the slope of acos at cosine 1, which is infinite
 positive against all negative pairs.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus

@@ -6,8 +6,6 @@ rank k, a positive at rank k adds ``p_k`` or ``(p_k + p_{k-1}) / 2``. The defaul
 tied entries: constant descriptors score the base rate (plus a term of size log(n) / n), and shuffling changes nothing.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """True correspondences of two images by a homography, and greedy one-to-one matching, in bounded memory."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass

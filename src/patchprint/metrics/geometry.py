@@ -1,7 +1,5 @@
 """Errors of estimated cameras, relative poses and homographies."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

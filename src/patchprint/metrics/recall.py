@@ -6,8 +6,6 @@ default is the exact expectation over all orders of ties, which is chance for th
 the query from itself by a similarity of zero, under which it is still a positive; here it is no neighbor at all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 

@@ -5,8 +5,6 @@ never matters, except in the variants that carry an author's name, which explain
 model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

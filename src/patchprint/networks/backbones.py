@@ -3,8 +3,6 @@
 A backbone is a module from images (N, 3, S, S) in [0, 1] to features (N, F) with F as ``num_features``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal

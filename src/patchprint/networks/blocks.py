@@ -1,7 +1,5 @@
 """Shared layers: input normalization, batch norm that knows about views, and the heads."""
 
-from __future__ import annotations
-
 import warnings
 from typing import cast
 

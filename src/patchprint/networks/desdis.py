@@ -1,7 +1,5 @@
 """DesDis: a small and fast network with a stride in each of its first three convolutions."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from patchprint.common.errors import UserError

@@ -5,8 +5,6 @@ program holds all pixels of some channels of one patch in registers, which needs
 two, channels last. Triton comes with PyTorch's builds for GPUs.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """HyNet and SDGMNet: L2-Net's convolutions with filter response normalization and thresholded linear units."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Literal, cast
 

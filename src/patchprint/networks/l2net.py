@@ -1,7 +1,5 @@
 """The L2-Net trunk of seven convolutions with batch norm, for L2-Net, HardNet, SOSNet and DOAP."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Literal
 

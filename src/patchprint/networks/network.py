@@ -1,7 +1,5 @@
 """Base class of patch networks, their registry, and the metadata of weights."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import inspect

@@ -1,7 +1,5 @@
 """Networks from weight files that other authors publish: HardNet, SOSNet, HyNet, TFeat, HardTFeat and DesDis."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import zipfile

@@ -1,7 +1,5 @@
 """TFeat: a shallow network with two convolutions and one linear layer."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from patchprint.networks.blocks import PatchStandardization

@@ -4,8 +4,6 @@ Weights are safetensors files whose metadata (JSON strings) hold the fields of `
 ``patchprint/networks/pretrained/NAME.safetensors``. Files of other authors are read too (`published`).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

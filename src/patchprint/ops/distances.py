@@ -8,8 +8,6 @@ precision. Scores use *exact* distances: float64, squares rounded to 1e-9, since
 break ties.
 """
 
-from __future__ import annotations
-
 import importlib.util
 
 import numpy as np

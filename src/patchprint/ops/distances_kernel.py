@@ -5,8 +5,6 @@ never written to memory. Half precision may swap neighbors whose distances agree
 float32. Triton comes with PyTorch's builds for GPUs.
 """
 
-from __future__ import annotations
-
 import torch
 import triton
 import triton.language as tl

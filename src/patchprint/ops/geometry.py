@@ -3,8 +3,6 @@
 Arrays are NumPy float64, because positions in large images need the digits.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

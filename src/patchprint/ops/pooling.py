@@ -5,8 +5,6 @@ and by an index of FAISS among many: a graph (HNSW), then lists (IVF), which bui
 are ranked by mutual nearest neighbors among their local descriptors, which tell more than one vector does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ PyTorch needs tens of launches for each, which take most of the time at a few hu
 up to rounding; a patch is the same alone and in a batch. Triton comes with PyTorch's builds for GPUs.
 """
 
-from __future__ import annotations
-
 import torch
 import triton
 import triton.language as tl

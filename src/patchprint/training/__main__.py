@@ -3,8 +3,6 @@
 run.json names ``recipe``, ``data`` (folders), ``out`` and any setting of TrainConfig; the outcome goes to stdout as JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

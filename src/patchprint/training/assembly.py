@@ -1,7 +1,5 @@
 """Create network, loss, batcher, optimizer and learning rate from the config of a run."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

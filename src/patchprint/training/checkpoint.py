@@ -3,8 +3,6 @@
 Random numbers need no state, since they are functions of the seed and the step.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field

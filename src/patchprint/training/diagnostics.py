@@ -1,7 +1,5 @@
 """Diagnostics of a run for reports: distances and angles of a batch, hardest held-out pairs."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ Held-out points give FPR95 and confusion, whole images 1 - R@1 (`create`); where
 compared with the teacher's. Published test sets (`create_for_test_sets`) give FPR95 on official pairs, averaged over sets.
 """
 
-from __future__ import annotations
-
 import functools
 import statistics
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 Config, data and seed decide a run. Stopped at any moment, it resumes from its last checkpoint as if nothing had happened.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import dataclasses

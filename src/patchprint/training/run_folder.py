@@ -3,8 +3,6 @@
 `diagnostics` fills angles.jsonl and hardest.npz.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import json

@@ -4,8 +4,6 @@ A step is a function of a step counter on the device, so that nothing waits for 
 a CUDA graph. All views pass the network at once; batch norm takes statistics over each view alone, as the papers' code does.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import gc

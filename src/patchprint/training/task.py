@@ -1,7 +1,5 @@
 """What a run learns: `Task` stands between the loop and the data, `PatchTask` is that of patches and whole images."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Folders and archives read alike, and archives that lead out, or are damaged, are refused."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 import tempfile

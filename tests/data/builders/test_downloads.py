@@ -1,7 +1,5 @@
 """Downloads from a server on this machine: mirrors, https, checksums, hostile archives. Nothing leaves the machine."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

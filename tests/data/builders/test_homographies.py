@@ -1,7 +1,5 @@
 """Pairs made from images alone: the geometry is exact, and what is called the same point is the same point."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

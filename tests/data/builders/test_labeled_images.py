@@ -1,7 +1,5 @@
 """Stores of labeled images: pixels, classes, parts and roles arrive; bad sets leave nothing behind; the cache builds once."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Images without tracks: every keypoint is a point with one view, and whole images are held out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The engine for NVIDIA GPUs agrees with the network; its kernels agree with PyTorch's layers."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest

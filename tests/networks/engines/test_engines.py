@@ -1,7 +1,5 @@
 """Every engine agrees with the network, alone and in a batch, from several threads, and is refused where it cannot work."""
 
-from __future__ import annotations
-
 import functools
 import signal
 import subprocess

@@ -4,8 +4,6 @@ A builder is a module with ``build(src, out, ..., force=False)``; its further pa
 its docstring, are the flags of ``patchprint data build KIND``.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from typing import Any

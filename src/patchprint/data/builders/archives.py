@@ -3,8 +3,6 @@
 An archive whose names or links lead out of it is refused as a whole: it was made by mistake, or to harm whoever unpacks it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tarfile

@@ -4,8 +4,6 @@ Training images, held-out images and the stereo pair never mix. The pair ``motor
 tests matching on real depth; it is not among the training images and must stay out of them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

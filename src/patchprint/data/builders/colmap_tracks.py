@@ -5,8 +5,6 @@ registered image. A keypoint there is a further view if its position, scale (by 
 rotation) agree, the surface is not hidden, and its patch correlates with the nearest view of the track.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

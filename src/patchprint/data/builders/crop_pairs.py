@@ -1,7 +1,5 @@
 """Two views of one place with exact truth: random crops of images, turned, zoomed and tilted, in very different light."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

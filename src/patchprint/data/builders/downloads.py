@@ -4,8 +4,6 @@ A set is looked for in ``--data-dir``, then in the cache (``PATCHPRINT_CACHE``, 
 fetches its archive from the first mirror that has it. Plain http is used only with a published checksum.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -4,8 +4,6 @@ A view of a point is a keypoint that the detector *found again* where the homogr
 errors of position, scale and angle; a network trained on projected keypoints would not learn to tolerate them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path

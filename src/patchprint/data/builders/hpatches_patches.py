@@ -3,8 +3,6 @@
 Patch k of all sixteen strips of a sequence shows the same point; the views of a point in the store are in that order.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Iterable, Sequence

@@ -4,8 +4,6 @@ Keypoints are found in the reference; of detections that lie on each other one s
 where they are, and random affine jitter of three strengths (easy, hard, tough) stands for the errors of a detector.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tracks from bare images: COLMAP finds cameras and points, then the model is read like any other."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any, Literal

@@ -3,8 +3,6 @@
 A class is a point and an image of it is a view, so that whole images are learned from as patches are.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

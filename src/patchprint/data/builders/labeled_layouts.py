@@ -4,8 +4,6 @@ A set is known by a file that no other has, such as its list of images; without 
 class.
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Callable
 from dataclasses import dataclass

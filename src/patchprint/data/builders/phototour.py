@@ -5,8 +5,6 @@ with the point of patch i. ``m50_*.txt`` list pairs: columns 0 and 3 are patches
 where the points are equal (method-facts, section 9).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

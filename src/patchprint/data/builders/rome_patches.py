@@ -4,8 +4,6 @@
 (patches below each other). Ten after each other are one group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Unlabeled keypoints of any images, for distillation."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -4,8 +4,6 @@ An engine that needs more is a file here, which assigns a subclass of `Engine` o
 its name.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import importlib.util

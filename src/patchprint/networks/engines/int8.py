@@ -3,8 +3,6 @@
 Exported networks and activation ranges are kept in the cache folder; damaged entries are made again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib
