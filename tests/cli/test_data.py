@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from patchprint.cli import main
-from patchprint.data.builders import BUILDERS, builder
+from patchprint.data.builders import BUILDERS
 from support.labeled_sets import pack, write_cub
 from support.small_sfm import write_model
 
@@ -46,8 +46,8 @@ def test_info_and_contact_sheet(store, tmp_path, capsys):
 def test_a_builder_explains_each_of_its_flags(kind, capsys):
     assert main(["data", "build", kind, "--help"]) == 0
     shown = " ".join(capsys.readouterr().out.replace("│", " ").replace("|", " ").split())
-    for name in inspect.signature(builder(kind)).parameters:
-        text = re.search(rf"\n +{name}: (.*)", builder(kind).__doc__)
+    for name in inspect.signature(BUILDERS[kind]).parameters:
+        text = re.search(rf"\n +{name}: (.*)", BUILDERS[kind].__doc__)
         assert text is not None and " ".join(text[1].split()) in shown, name
         assert name in ("src", "out") or f"--{name.replace('_', '-')}" in shown
 

@@ -11,9 +11,7 @@ from patchprint.common import rng
 from patchprint.common.errors import UserError
 from patchprint.data import augment
 from patchprint.data.augment import (
-    CROP_AND_FLIP,
     PRESETS,
-    SIMCLR,
     Augmentation,
     ImageAugmentation,
     _luma,
@@ -25,6 +23,7 @@ from patchprint.data.augment import (
 from support.known_images import texture
 
 KEY = rng.key(0, 7)
+CROP_AND_FLIP, SIMCLR = PRESETS["crop-flip"], PRESETS["simclr"]
 SIGNED_PERMUTATIONS = {
     (a, b, c, d)
     for a in (-1, 0, 1)

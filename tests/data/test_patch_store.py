@@ -54,15 +54,6 @@ def test_memory_mapped_equals_resident(tmp_path, patches):
     assert torch.equal(resident.sample(points, views, 32), mapped.sample(points, views, 32))
 
 
-def test_split_holds_out_a_scene(tmp_path, patches):
-    write_patches(tmp_path / "s", patches)
-    store = open_source(tmp_path / "s")
-    assert store.split("train").scene.unique().tolist() == [0]
-    assert store.split("val").scene.unique().tolist() == [1]
-    with pytest.raises(ValueError, match="not 'exam'"):
-        store.split("exam")
-
-
 def test_wrong_counts_leave_nothing_behind(tmp_path, patches):
     for blocks, message in (
         ([patches[:20]], "but there are only 20"),

@@ -43,7 +43,7 @@ def test_a_loss_that_needs_maps_refuses_a_network_without_them():
 
 @pytest.mark.parametrize("recipe", ["doap", "doap-st", "hardnet", "sdgmnet"])
 def test_a_network_for_bits_needs_a_loss_for_bits(recipe):
-    with pytest.raises(ValueError, match=r"--network-options kind=binary.*--loss .* does not learn") as error:
+    with pytest.raises(ValueError, match=r"--loss .* learns floats, but --network .* describes by bits") as error:
         loss_of(recipe, network_options={"kind": "binary", "dim": 256})
     assert "\n" not in str(error.value)
     assert loss_of(recipe, network_options={"kind": "binary", "dim": 256}, loss="doap-binary").binary
@@ -54,7 +54,7 @@ def test_a_loss_for_bits_needs_a_network_for_bits():
         loss_of("doap", loss="doap-binary")
     with pytest.raises(ValueError, match="--loss cdf learns bits, but --network hardnet describes by floats"):
         loss_of("cdf", loss_settings={"binary": True})
-    with pytest.raises(ValueError, match="--loss hardnet does not learn"):
+    with pytest.raises(ValueError, match="--loss hardnet learns floats"):
         loss_of("hardnet", network="doap-binary", sec=0.1)
     assert loss_of("cdf", loss_settings={"binary": True}, network_options={"kind": "binary"}).binary
 

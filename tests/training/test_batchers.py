@@ -67,18 +67,17 @@ def test_views_that_a_batcher_does_not_take(name, views, words):
         create_batcher(config(name, views=views), images())
 
 
-@pytest.mark.parametrize(("points", "advice"), [(12, "give --batch 8 or more data"), (1, "give more data")])
-def test_too_few_points_are_said_with_what_would_do(points, advice):
-    source = images().select(torch.arange(points))
-    with pytest.raises(ValueError, match=f"the data have {points} points .* fewer than --batch 16; {advice}"):
-        create_batcher(config("pairs"), source)
-
-
-def test_too_few_patches_for_whole_groups():
-    with pytest.raises(
-        ValueError, match="have 48 patches of points with two views for training, fewer than --batch 64"
-    ):
-        create_batcher(config("groups", batch=64), images().select(torch.arange(12)))
+@pytest.mark.parametrize(
+    ("points", "name", "batch", "words"),
+    [
+        (12, "pairs", 16, "12 points with two views .* fewer than --batch 16; give --batch 8 or more data"),
+        (1, "pairs", 16, "1 points .*; give more data"),
+        (12, "groups", 64, "48 patches of points with two views for training, fewer than --batch 64"),
+    ],
+)
+def test_too_few_data_are_said_with_what_would_do(points, name, batch, words):
+    with pytest.raises(ValueError, match=f"the data have {words}"):
+        create_batcher(config(name, batch=batch), images().select(torch.arange(points)))
 
 
 @pytest.mark.parametrize("name", ["pairs", "neighbors"])

@@ -28,11 +28,6 @@ def read(path, recipe="hardnet", **changes):
     checkpoint.read(path, state, config)
 
 
-def test_checkpoint_of_another_recipe(finished):
-    with pytest.raises(ValueError, match="belongs to recipe hardnet, not hardnet-gor"):
-        read(finished, "hardnet-gor")
-
-
 def test_checkpoint_with_other_settings(finished):
     with pytest.raises(ValueError, match=r"was made with lr 10\.0, not 5\.0"):
         read(finished, lr=5.0)

@@ -66,10 +66,6 @@ def test_test_sets_are_scored_as_the_benchmark_scores_them(kind, tmp_path):
     assert judges.score(measured) == pytest.approx((one + other) / 2), "the mean over the sets chooses"
 
 
-def test_fpr95_and_confusion_choose_together():
-    assert judges.score({"fpr95": 0.1, "confusion": 0.3}) == pytest.approx(0.4)
-
-
 def test_sets_of_one_name_are_told_apart(tmp_path):
     for folder in ("one", "two"):
         write_ubc(tmp_path / folder / "patches")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from patchprint.common.safe_io import read_npz
-from patchprint.data import open_source, splits
+from patchprint.data import splits
 from patchprint.networks import weights
 from patchprint.training import resolve, train
 from patchprint.training.run_folder import read_lines, read_metrics
@@ -110,21 +110,6 @@ def test_centre_surround_starts_from_l2net_and_keeps_the_surround(tmp_path):
     assert not torch.equal(both["center.features.0.weight"], start["features.0.weight"])
 
 
-def test_several_stores_are_one_source(tmp_path):
-    for seed in (0, 1):
-        images(points=60, seed=seed).save(tmp_path / f"store{seed}")
-    folders = tuple(str(tmp_path / f"store{seed}") for seed in (0, 1))
-    assert open_source(folders).num_points == 120
-    config = resolve(
-        "hardnet",
-        **{**training_data.SHORT, "steps": 2, "batch": 80, "network_options": narrow("hardnet")},
-        data=folders,
-    )
-    outcome = train(config, out=tmp_path / "run")
-    assert outcome.steps == 2
-    assert weights.load_network(outcome.last).info.training.data == "store0, store1"
-
-
 def test_weights_say_the_patch_scale_they_were_trained_at(tmp_path):
     """Whatever the source: stored patches, images, or both."""
     write_store(tmp_path / "strips", points=40, patch_scale=10.0)
@@ -139,7 +124,8 @@ def test_weights_say_the_patch_scale_they_were_trained_at(tmp_path):
         data = tuple(str(tmp_path / name) for name in stores)
         config = resolve("hardnet", **changes, data=data, patch_scale=asked)
         outcome = train(config, out=tmp_path / "run", force=True)
-        assert weights.read_info(outcome.last).patch_scale == saved, (stores, asked)
+        info = weights.read_info(outcome.last)
+        assert (info.patch_scale, info.training.data) == (saved, ", ".join(stores)), (stores, asked)
 
 
 def test_choosing_on_the_test_set_is_possible_and_says_so(tmp_path):

@@ -102,8 +102,3 @@ def test_another_network_takes_the_options_that_it_knows():
         resolve("hynet", network="tfeat", network_options={"dropout": 0.1})
     with pytest.raises(UserError, match="loss 'hynet' has no option 'gor'"):
         resolve("hardnet-gor", loss="hynet", loss_settings={"gor": 0.5})
-
-
-def test_unknown_recipe_gets_a_suggestion():
-    with pytest.raises(ValueError, match="did you mean sdgmnet"):
-        resolve("sdgmnett")

@@ -43,13 +43,16 @@ def test_ten_kills_leave_the_same_weights_bit_for_bit(tmp_path):
         ("cdf", {"sec": 0.1}),
         ("hardnet", {"keep_best": 4, "validate_every": 3}),
         ("distill", {"teacher": ("hardnet.small",)}),
+        ("metric-cub", {"sec": 0.5, "init": None, "batch": 4}),
+        ("simclr", {"sec": 0.5, "batch": 4}),
     ],
 )
 def test_resumed_run_equals_one_without_a_break(recipe, changes, tmp_path, monkeypatch):
     if recipe == "hardnet":
         write_ubc(tmp_path / "test")
         changes = {**changes, "select_on_test": (str(tmp_path / "test"),)}
-    changes = {"checkpoint_every": 10, **changes}
+    source = training_data.whole_images(tmp_path) if recipe in ("metric-cub", "simclr") else None
+    changes = {"source": source, "checkpoint_every": 10, **changes}
     whole, _ = short_run(recipe, tmp_path / "whole", **changes)
     original, calls = checkpoint.write, []
 

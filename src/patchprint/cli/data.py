@@ -10,12 +10,12 @@ import tyro
 from patchprint.cli import emit, say
 from patchprint.common import files
 from patchprint.data import manifest, open_source, splits
-from patchprint.data.builders import BUILDERS, builder
+from patchprint.data.builders import BUILDERS
 
 
 def _build_command(kind: str) -> Callable[..., None]:
     """Return a typed function for tyro: the parameters of a builder."""
-    build = builder(kind)
+    build = BUILDERS[kind]
 
     def command(src: Path, out: Path, *, force: bool, **options: Any) -> None:
         for read in filter(None, (src, *map(options.get, ("images", "sparse", "database")))):

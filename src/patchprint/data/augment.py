@@ -7,7 +7,7 @@ degrees and flips are drawn per point, the other changes per view. Everything is
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -219,11 +219,6 @@ def _turn_hue(images: Tensor, turn: Tensor) -> Tensor:
     return torch.stack([_combine(weights, turned) for weights in _TO_RGB], -3)
 
 
-# SEC's metric learning; SimCLR's for CIFAR-10.
-CROP_AND_FLIP = ImageAugmentation(crop=0.16)
-SIMCLR = ImageAugmentation(crop=0.08, colors=0.5, gray=0.2)
-
-
 def random_crops(key: Tensor, extent: Tensor, smallest: float, ratios: tuple[float, float]) -> tuple[Tensor, Tensor]:
     """Draw half sides and centers of crops that cover ``smallest`` to 1 of the area, width by height within ``ratios``.
 
@@ -240,14 +235,14 @@ def random_crops(key: Tensor, extent: Tensor, smallest: float, ratios: tuple[flo
     return size, rng.uniform(rng.fold_in(key, 2), (*shape, 2), -1.0, 1.0) * (extent - size)
 
 
-def _with_small_changes(joint: Augmentation) -> Augmentation:
-    """HardNet's and SDGMNet's changes of each patch alone."""
-    return dataclasses.replace(joint, rotation=5.0, crop=0.9, crop_ratio=(0.9, 1.1))
-
-
 _FLIPROT = Augmentation(turns="uniform", flips="horizontal")
 _HARDNET = Augmentation(turns="transpose", flips="horizontal")
 _MILD = dataclasses.replace(_FLIPROT, rotation=8.0, scale=0.2, shear=0.1, shift=0.03)
+_SMALL: dict[str, Any] = {
+    "rotation": 5.0,
+    "crop": 0.9,
+    "crop_ratio": (0.9, 1.1),
+}  # HardNet's and SDGMNet's, for each view
 _STRONG = dataclasses.replace(_FLIPROT, rotation=12.0, scale=0.3, shear=0.15, shift=0.06)
 _STRONG = dataclasses.replace(_STRONG, gamma=0.6, contrast=0.6, brightness=0.12, noise=0.04, blur=1.2, jpeg=20)
 
@@ -261,9 +256,9 @@ PRESETS: Registry[Augmentation | ImageAugmentation] = Registry(
         "none": Augmentation(),
         "l2net": _FLIPROT,
         "hardnet": _HARDNET,
-        "hardnet2018": _with_small_changes(_HARDNET),
+        "hardnet2018": dataclasses.replace(_HARDNET, **_SMALL),
         "hynet": Augmentation(turns="half", flips="vertical"),
-        "sdgmnet": _with_small_changes(Augmentation(turns="uniform", flips="either")),
+        "sdgmnet": Augmentation(turns="uniform", flips="either", **_SMALL),
         "cdf": _FLIPROT,
         "doap": _FLIPROT,
         "tfeat": Augmentation(),
@@ -271,8 +266,8 @@ PRESETS: Registry[Augmentation | ImageAugmentation] = Registry(
         "strong": _STRONG,
         "wide": dataclasses.replace(_STRONG, rotation=20.0, scale=0.45, shear=0.25, shift=0.08),
         "wider": dataclasses.replace(_STRONG, rotation=30.0, scale=0.65, shear=0.3, shift=0.1),
-        "crop-flip": CROP_AND_FLIP,
-        "simclr": SIMCLR,
+        "crop-flip": ImageAugmentation(crop=0.16),  # SEC's metric learning
+        "simclr": ImageAugmentation(crop=0.08, colors=0.5, gray=0.2),  # for CIFAR-10
     },
 )
 

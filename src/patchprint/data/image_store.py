@@ -68,7 +68,7 @@ class ImageStore(ArraySource):
             view of; point_part (C,) as in ``splits.PARTS``; point_label (C,) its place in ``class_names``; names: M file names;
             role (M,), BOTH by default.
         """
-        with manifest.new_store(folder, force) as temporary:
+        with files.atomic_folder(folder, manifest.MADE_BY, force) as temporary:
             size, kept = _write_images(temporary, images, len(point))
             point, names = point[kept], [names[row] for row in kept]
             num_views = np.bincount(point, minlength=len(point_part))

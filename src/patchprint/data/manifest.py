@@ -5,7 +5,6 @@ copies; ``verify`` compares checksums.
 """
 
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -60,11 +59,6 @@ def read(folder: str | Path, kind: str | None = None) -> dict[str, Any]:
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 raise UserError(f"{path} is damaged: its {word} are no list of names; {REMEDY}")
     return manifest
-
-
-def new_store(folder: str | Path, force: bool) -> AbstractContextManager[Path]:
-    """Context manager: a temporary folder that becomes the store on success."""
-    return files.atomic_folder(folder, MADE_BY, force)
 
 
 def verify(folder: str | Path) -> None:

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from patchprint.common import files
 from patchprint.common.errors import UserError, require
 from patchprint.data import manifest, splits
 from patchprint.data.patch_source import ArraySource, MinedLabels, warped_grid
@@ -66,7 +67,7 @@ class PatchStore(ArraySource):
         ):
             raise UserError(f"{folder}: label mining needs patches that are ordered by scene")
         part = splits.by_scene(scene_of_point) if part is None else part
-        with manifest.new_store(folder, force) as temporary:
+        with files.atomic_folder(folder, manifest.MADE_BY, force) as temporary:
             size, _ = manifest.save_blocks(temporary, PatchStore.kind, patches, len(point))
             arrays = {
                 "point_id": point_id,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from patchprint.common import files
 from patchprint.common.errors import UserError, parsing
 from patchprint.common.progress import progress
 from patchprint.data import manifest, splits
@@ -94,7 +95,7 @@ def write(
     if broken:
         raise UserError(f"the name {broken[0]!r} has a line break, which lists of names cannot hold; rename it")
     part = splits.by_region(tracks) if tracks.part is None else tracks.part
-    with manifest.new_store(folder, force) as temporary:
+    with files.atomic_folder(folder, manifest.MADE_BY, force) as temporary:
         sizes, offset = _write_images(temporary / "images.bin", images, names.images)
         if max_mb is not None:
             offset = _shrink_images(temporary, offset, names.images, max_mb)

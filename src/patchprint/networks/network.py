@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from patchprint.common.errors import UserError
-from patchprint.common.registry import LazyRegistry, check_option_types, check_options
+from patchprint.common.registry import LazyRegistry
 from patchprint.networks.blocks import at_least_float32, create_head
 from patchprint.ops.distances import pack_bits
 
@@ -211,20 +211,17 @@ def create(name: str, **options: Any) -> PatchNetwork:
         **options: arguments of its entry there. All patch networks take ``dim`` and ``width`` (channels of the first layer),
             most ``dropout`` and ``kind`` ("float" or "binary"); ``embedding``, for whole images, takes a ``backbone``.
     """
-    signature = inspect.signature(NETWORKS[name])
-    check_options(f"network {name!r}", options, signature.parameters)
-    check_option_types(f"network {name!r}", options, NETWORKS[name])
     for option in ("dim", "width", "input_size"):
         size = options.get(option, 1)
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise UserError(f"network {name!r}: {option} is {size!r}, which is not a whole number above 0")
-    bound = signature.bind(**options)
-    bound.apply_defaults()
-    network = NETWORKS[name](**bound.arguments)
+    network: PatchNetwork = NETWORKS.create(name, **options)
+    given = inspect.signature(NETWORKS[name]).bind(**options)
+    given.apply_defaults()
     # Convolutions are 1.2 to 1.7 times faster in this layout, on the CPU and on a GPU in bfloat16.
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     # All options are recorded, so that weights saved today rebuild the same network under other defaults.
-    network.info = dataclasses.replace(network.info, name=name, network=name, options=dict(bound.arguments))
+    network.info = dataclasses.replace(network.info, name=name, network=name, options=dict(given.arguments))
     return network
 
 

@@ -47,27 +47,21 @@ def create(config: TrainConfig, device: torch.device) -> TrainState:
     loss = _create_loss(config).to(device)
     if loss.needs_maps and not network.has_maps:
         raise UserError(f"loss {config.loss!r} needs normalized maps, which network {config.network!r} does not have")
-    _check_kinds(config, network, loss)
+    if loss.binary is not None and loss.binary != (network.kind == "binary"):
+        learned, described, remedy = (
+            "floats",
+            "bits",
+            "--loss doap-binary, or learn floats and take their signs afterwards",
+        )
+        if loss.binary:
+            learned, described, remedy = "bits", "floats", "--network-options kind=binary"
+        raise UserError(
+            f"--loss {config.loss} learns {learned}, but --network {config.network} describes by {described}; give {remedy}"
+        )
     if config.precision == "float64":
         network, loss = network.double(), loss.double()
     average = {name: value.clone() for name, value in averaged(network).items()} if config.average else None
     return TrainState(network, loss, create_optimizer(config, network), average)
-
-
-def _check_kinds(config: TrainConfig, network: PatchNetwork, loss: Loss) -> None:
-    """Raise UserError for a loss of bits on a network of floats, or the reverse."""
-    if loss.binary is None:
-        return
-    if loss.binary and network.kind != "binary":
-        raise UserError(
-            f"--loss {config.loss} learns bits, but --network {config.network} describes by floats; "
-            "give --network-options kind=binary"
-        )
-    if network.kind == "binary" and not loss.binary:
-        raise UserError(
-            f"--network {config.network} describes by bits (--network-options kind=binary), which --loss {config.loss} does "
-            "not learn; give --loss doap-binary, or learn floats and take their signs afterwards"
-        )
 
 
 def _create_network(config: TrainConfig) -> PatchNetwork:

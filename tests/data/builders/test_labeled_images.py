@@ -16,7 +16,7 @@ import torch
 from patchprint.common.errors import UserError
 from patchprint.data.builders.archives import open_tree
 from patchprint.data.builders.labeled_images import build, cached_store, part_of_images, shrink
-from patchprint.data.builders.labeled_layouts import LabeledImage, Listing, cifar_pixels, read_listing
+from patchprint.data.builders.labeled_layouts import LabeledImage, Listing, read_listing
 from patchprint.data.image_store import BOTH, GALLERY, QUERY, ImageStore
 from patchprint.data.splits import NEITHER, TEST, TRAIN, VAL
 from support.labeled_sets import (
@@ -44,10 +44,8 @@ def assert_colors(store: ImageStore) -> None:
     assert torch.equal((pixels * 255).round(), torch.tensor(expected, dtype=torch.float32))
 
 
-@pytest.mark.parametrize("kind", ["folder", "zip"])
-def test_published_sets_are_split_by_halves_of_their_classes(tmp_path: Path, kind: str) -> None:
-    folder = write_cub(tmp_path / "set", classes=6)
-    build(pack(folder, kind), tmp_path / "out")
+def test_published_sets_are_split_by_halves_of_their_classes(tmp_path: Path) -> None:
+    build(pack(write_cub(tmp_path / "set", classes=6), "zip"), tmp_path / "out")
     store = ImageStore.open(tmp_path / "out")
     assert store.num_points == 6 and store.num_views.tolist() == [3] * 6
     assert classes_of(store, "train") == store.class_names[:2]
@@ -192,16 +190,6 @@ def test_a_bad_image_is_left_out_and_named(tmp_path: Path, case: str, capsys: py
         (folder / "c" / f"000{number}.png").write_bytes(b"no image")
     with pytest.raises(UserError, match="class c has no images"):
         build(folder, tmp_path / "none")
-
-
-def test_an_old_store_is_replaced_only_by_force(tmp_path: Path) -> None:
-    write_folders(tmp_path / "set", "ab")
-    build(tmp_path / "set", tmp_path / "out")
-    write_folders(tmp_path / "set", "cd")
-    with pytest.raises(UserError, match="--force"):
-        build(tmp_path / "set", tmp_path / "out")
-    build(tmp_path / "set", tmp_path / "out", force=True)
-    assert ImageStore.open(tmp_path / "out").num_points == 4
 
 
 class TestCachedStore:
@@ -480,16 +468,6 @@ def test_a_damaged_in_shop_list_is_refused(tmp_path: Path) -> None:
     assert "names the image Img/img/WOMEN/Dresses/id_00000000/01_1_front.jpg twice" in refused(tmp_path)
     name.write_bytes(b"\xff\xfe\xff")
     assert "is empty, or not a text" in refused(tmp_path)
-
-
-def test_binary_cifar(tmp_path: Path) -> None:
-    found = listing_of(write_cifar(tmp_path, images=20))
-    assert found.classes == CIFAR_CLASSES and found.shares_classes
-    assert [image.label for image in found.images] == [*range(10)] * 12
-    assert [image.part for image in found.images] == [TRAIN] * 100 + [TEST] * 20
-    pixels = cifar_pixels((tmp_path / "data_batch_2.bin").read_bytes(), 3)
-    assert pixels.shape == (32, 32, 3) and pixels.dtype == np.uint8
-    assert pixels[5, 7].tolist() == [7, 5, 9]
 
 
 def test_damaged_cifar_is_refused(tmp_path: Path) -> None:

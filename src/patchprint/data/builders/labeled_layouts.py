@@ -135,7 +135,8 @@ def cifar(tree: FileTree, root: str) -> Listing:
         if len(data) % _CIFAR_BYTES:
             raise UserError(f"{name} in {tree.path} is cut short; copy or download it again")
         labels = data[::_CIFAR_BYTES].astype(np.int64)
-        _refuse_unknown_labels(labels, len(classes), f"{name} in {tree.path}")
+        if labels.max(initial=0) >= len(classes):
+            raise UserError(f"{name} in {tree.path} names class {labels.max()} where there are {len(classes)} classes")
         part = TEST if batch.startswith("test") else TRAIN
         images += [LabeledImage(name, label, part, row=row) for row, label in enumerate(labels.tolist())]
     return Listing(images, classes, shares_classes=True)
@@ -188,12 +189,6 @@ def _columns(tree: FileTree, name: str, lines: list[str], count: int) -> list[li
 
 def _table(tree: FileTree, name: str, count: int) -> list[list[str]]:
     return _columns(tree, name, _lines(tree, name), count)
-
-
-def _refuse_unknown_labels(labels: np.ndarray, count: int, where: str) -> None:
-    wrong = labels[(labels < 0) | (labels >= count)]
-    if len(wrong):
-        raise UserError(f"{where} names class {wrong[0]} where there are {count} classes")
 
 
 def _refuse_missing(tree: FileTree, listing: Listing) -> None:
