@@ -48,13 +48,8 @@ def create(config: TrainConfig, device: torch.device) -> TrainState:
     if loss.needs_maps and not network.has_maps:
         raise UserError(f"loss {config.loss!r} needs normalized maps, which network {config.network!r} does not have")
     if loss.binary is not None and loss.binary != (network.kind == "binary"):
-        learned, described, remedy = (
-            "floats",
-            "bits",
-            "--loss doap-binary, or learn floats and take their signs afterwards",
-        )
-        if loss.binary:
-            learned, described, remedy = "bits", "floats", "--network-options kind=binary"
+        learned, described = ("bits", "floats") if loss.binary else ("floats", "bits")
+        remedy = "--network-options kind=binary" if loss.binary else "--loss doap-binary, or learn floats and use signs"
         raise UserError(
             f"--loss {config.loss} learns {learned}, but --network {config.network} describes by {described}; give {remedy}"
         )
