@@ -1,6 +1,5 @@
 """Beside pytorch-metric-learning: where its losses agree with ours or not, its losses here, and SEC as its regularizer."""
 
-import importlib
 import subprocess
 import sys
 from typing import Any
@@ -13,8 +12,6 @@ from torch import Tensor, nn
 from patchprint.losses import LOSSES, SEC, create
 from patchprint.losses.classes import ClassLoss
 from patchprint.losses.metric_learning import SECRegularizer, WithLabels
-from reference.classes import Samples
-from reference.formula import finite_differences
 from reference.norms import sphere_deviation
 from support.loss_batches import batch_of, on_circle, random_raw
 
@@ -34,19 +31,6 @@ def with_labels(name: str, **settings: float) -> WithLabels:
 def embeddings(seed: int = 0) -> Tensor:
     centers = random_raw(10, 1, 6, seed=seed, noise=0.0)[LABELS, 0]
     return centers + random_raw(8, 1, 6, seed=seed + 100, noise=0.0)[:, 0]
-
-
-@pytest.mark.parametrize("seed", range(3))
-@EVERY_LOSS
-def test_value_and_gradient(name: str, seed: int) -> None:
-    module = name.replace("-", "_")
-    formula = getattr(importlib.import_module(f"reference.{module}"), module)
-    x = embeddings(seed).requires_grad_()
-    total = with_labels(name)(x, LABELS)
-    assert total.item() == pytest.approx(formula(Samples(x.tolist(), LABELS.tolist())), abs=1e-6, rel=1e-6)
-    (gradient,) = torch.autograd.grad(total, x)
-    expected = finite_differences(lambda moved: formula(Samples(moved, LABELS.tolist())), x.detach().numpy())
-    np.testing.assert_allclose(gradient.numpy(), expected, atol=1e-4)
 
 
 @EVERY_LOSS
@@ -151,25 +135,16 @@ def test_nothing_to_learn_is_zero(name: str, labels: list[int]) -> None:
     assert not x.grad.any()
 
 
-def degenerate(kind: str) -> Tensor:
-    x, one = embeddings().float(), torch.full((1, 6), 0.5)
-    x[0], x[1] = x[2], x[3]  # in one class, and under two labels
-    return {
-        "one image twice": x,
-        "identical": one.repeat(8, 1),
-        "opposite": torch.cat([one, -one] * 4),
-        "zero": 0 * x,
-    }[kind]
-
-
 @EVERY_LOSS
-@pytest.mark.parametrize("kind", ["one image twice", "identical", "opposite", "zero"])
-def test_degenerate_embeddings_stay_finite(name: str, kind: str) -> None:
-    x = degenerate(kind).requires_grad_()
+@pytest.mark.parametrize("length", [1.0, 0.0])
+def test_one_image_twice_stays_finite_and_so_do_zeros(name: str, length: float) -> None:
+    x = length * embeddings().float()
+    x[0], x[1] = x[2], x[3]  # in one class, and under two labels
+    x.requires_grad_()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         total = with_labels(name)(x, LABELS)
     total.backward()
-    assert torch.isfinite(total) and (total > 0 or kind != "one image twice")
+    assert torch.isfinite(total) and (total > 0 or length == 0)
     assert torch.isfinite(x.grad).all()
 
 

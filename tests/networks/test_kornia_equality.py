@@ -13,18 +13,13 @@ PEERS = {"hardnet": kornia.HardNet, "sosnet": kornia.SOSNet, "hynet": kornia.HyN
 
 
 @pytest.mark.parametrize("name", PEERS)
-def test_our_weights_in_kornia(name):
-    ours, peer = trained_looking(name), PEERS[name](pretrained=False).eval()
-    peer.load_state_dict(ours.state_dict(), strict=True)
-    assert_same_descriptors(ours, peer)
-
-
-@pytest.mark.parametrize("name", PEERS)
-def test_kornias_weights_here(name):
+def test_weights_are_the_same_here_and_in_kornia(name):
     torch.manual_seed(5)
     ours, peer = trained_looking(name, seed=9), PEERS[name](pretrained=False).eval()
     ours.load_state_dict(peer.state_dict(), strict=True)
     assert_same_descriptors(ours, peer)
+    peer.load_state_dict(trained_looking(name).state_dict(), strict=True)
+    assert_same_descriptors(trained_looking(name), peer)
 
 
 def test_the_published_tfeat_file_gives_kornias_descriptors_on_an_image(shared):

@@ -30,12 +30,6 @@ def test_without_our_options_it_is_desdis():
         torch.testing.assert_close(ours.eval()(patches), published.eval()(patches), atol=1e-2, rtol=0)
 
 
-@pytest.mark.parametrize(("dim", "kind"), [(64, "float"), (32, "float"), (256, "binary")])
-def test_other_dimensions_and_bits(dim, kind):
-    network = networks.create("strided", width=4, dim=dim, kind=kind)
-    assert network.describe(smooth_patches(3)).shape == (3, dim // 8 if kind == "binary" else dim)
-
-
 @pytest.mark.parametrize("name", ["strided", "sdgmnet"])
 def test_fewer_than_no_layers_are_refused(name):
     with pytest.raises(UserError, match="extra is a number of layers, not -1"):

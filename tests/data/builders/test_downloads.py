@@ -124,18 +124,6 @@ def test_https_comes_first_and_plain_http_only_with_a_checksum(offer: Offer) -> 
     assert offer(*urls, has_md5=False).mirrors == secure
 
 
-def test_https_is_used(secure_server: str, offer: Offer) -> None:
-    offer(secure_server.replace("https:", "http:") + "/toy.zip", has_md5=False)
-    assert (downloads.locate("toy") / "info.txt").is_file()
-
-
-def test_an_unknown_certificate_is_refused(secure_server: str, offer: Offer, monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(f"{secure_server}/toy.zip")
-    monkeypatch.delenv("REQUESTS_CA_BUNDLE")
-    with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
-        downloads.locate("toy")
-
-
 def test_https_is_never_left(secure_server: str, server: str, offer: Offer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Handler, "elsewhere", server)
     offer(f"{secure_server}/odd/elsewhere/toy.zip")
