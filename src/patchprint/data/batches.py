@@ -89,10 +89,7 @@ class PairBatcher(StepBatcher):
         self.grid = grid_of(len(self.eligible))
         self.reach = math.prod(self.grid)  # points in the permutation of an epoch
         if self.reach < num_points:
-            raise UserError(
-                f"a batch of {num_points} points needs as many with at least {min_views} views, "
-                f"but the source has only {self.reach}"
-            )
+            raise UserError(f"a batch of {num_points} points needs as many with {min_views} views, not {self.reach}")
 
     @property
     def steps_per_epoch(self) -> int:

@@ -118,9 +118,7 @@ class SequencePairBatcher(StepBatcher):
         if source.mined is None:
             raise UserError("the source has no mined labels; run patchprint data build hpatches --mine-labels")
         if sequences < 2 or num_patches % sequences:
-            raise UserError(
-                f"{sequences} sequences cannot share a batch of {num_patches} patches; give an even number, of at least 2"
-            )
+            raise UserError(f"{sequences} sequences cannot share a batch of {num_patches} patches; give an even number")
         self.mined, self.observation, self.scene = source.mined, source.observation, source.scene
         self.sequences, self.rows_of_each = sequences, num_patches // sequences
         self.scenes = _Scenes(_groups(source, self.rows_of_each, min_views=2), source.scene)

@@ -36,10 +36,7 @@ def open_source(
     kinds = {fact["kind"] for fact in facts}
     if divided and kinds != {"tracks"}:
         whole = next(name for name, fact in zip(folders, facts, strict=True) if fact["kind"] != "tracks")
-        raise UserError(
-            f"--divide-photos divides images that patches are cut from, and {whole} holds none; leave it out, or give "
-            "stores with tracks"
-        )
+        raise UserError(f"--divide-photos divides images with tracks, and {whole} holds none; leave it out")
     if kinds == {"tracks"}:
         return TrackStore.open(folders, device, patch_scale, divided=divided)
     if len(folders) == 1:

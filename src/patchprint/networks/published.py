@@ -34,10 +34,7 @@ def find(name: str) -> Path:
     """Find the file of a name in `PUBLISHED` in the cache folder, where the user puts it."""
     (file, source), folder = PUBLISHED[name], cache_folder("weights")
     if not (folder / file).is_file():
-        raise UserError(
-            f"the weights {name} are published by others and not here: put {file} from {source} into {folder}, "
-            "or give the path of the file"
-        )
+        raise UserError(f"the weights {name} are not here: put {file} from {source} into {folder}, or give its path")
     return folder / file
 
 

@@ -70,10 +70,8 @@ def save(network: PatchNetwork, path: str | Path, info: ModelInfo | None = None,
         half: store weights of convolutions and linear layers as float16.
     """
     if not network.info.network:
-        raise UserError(
-            f"weights of a {type(network).__name__} that was made by its class could not be loaded again; "
-            "make the network with networks.create"
-        )
+        kind = type(network).__name__
+        raise UserError(f"a {kind} that was made by its class could not be loaded again; use networks.create")
     state = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     if half:
         kernels = {name for name in state if name.endswith("weight") and state[name].ndim >= 2 and len(state[name]) > 1}

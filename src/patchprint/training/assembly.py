@@ -70,10 +70,7 @@ def _create_network(config: TrainConfig) -> PatchNetwork:
             raise UserError(f"--init {IMAGENET} is for networks of whole images, not for {config.network}")
         load_imagenet()
     elif config.init is None and start_from_tower:
-        raise UserError(
-            f"{config.network} starts from a trained tower: give its weights as --init (train l2net for them), "
-            f"or --init {RANDOM} to train both towers from scratch"
-        )
+        raise UserError(f"{config.network} starts from a trained tower: give its weights as --init, or --init {RANDOM}")
     elif config.init not in (None, RANDOM):
         start = weights.load_network(config.init)
         if start_from_tower and not hasattr(start, "start_from"):
@@ -234,7 +231,5 @@ def _check_size(config: TrainConfig, source: PatchSource, views: int) -> None:
     if usable < config.batch:
         least = 2 if views == 2 else 1
         fits = max(least, 1 << max(usable, 1).bit_length() - 1)
-        raise UserError(
-            f"the data have {usable} {what} for training, fewer than --batch {config.batch}; "
-            + (f"give --batch {fits} or more data" if usable >= 2 else "give more data")
-        )
+        advice = f"give --batch {fits} or more data" if usable >= 2 else "give more data"
+        raise UserError(f"the data have {usable} {what} for training, fewer than --batch {config.batch}; {advice}")

@@ -101,10 +101,8 @@ class PatchTask(Task):
             learns, given = kinds[network.channels], kinds[source.channels]
             raise UserError(f"network {config.network!r} learns from {learns}, but the data are {given}")
         if teacher and not config.teacher_similarity and teacher.dim != network.dim:
-            raise UserError(
-                f"teacher_similarity is 0, and descriptors of {network.dim} numbers have no cosine to the teacher's of "
-                f"{teacher.dim}; give teacher_similarity, which compares any"
-            )
+            sizes = f"descriptors of {network.dim} numbers have no cosine to the teacher's of {teacher.dim}"
+            raise UserError(f"{sizes}; give teacher_similarity, which compares any")
         return state
 
     def create_step(self, state: TrainState) -> Step:

@@ -51,9 +51,9 @@ class Teacher(nn.Module):
                 raise UserError(f"--teacher {name}: distillation is for patches, not for whole images")
         teacher = Teacher(networks, bf16)
         if config.teacher_sha256 not in ((), teacher.sha256):
+            names = " ".join(config.teacher)
             raise UserError(
-                f"--teacher {' '.join(config.teacher)} has other weights than this run began with; "
-                "give the file whose checksum is teacher_sha256"
+                f"--teacher {names} has other weights than this run began with; give those of teacher_sha256"
             )
         return teacher.double() if config.precision == "float64" else teacher
 

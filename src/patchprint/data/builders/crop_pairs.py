@@ -39,9 +39,7 @@ def draw_crop_pair(generator: np.random.Generator, draw_image: Callable[[], np.n
         if first.std() > _FLAT:
             break
     else:
-        raise UserError(
-            f"the images show nothing in {side} x {side} pixels; give larger ones with more texture, or a smaller --side"
-        )
+        raise UserError(f"the images show nothing in {side} x {side} pixels; give larger ones, or a smaller --side")
     homography = _draw_homography(generator, side)
     from_image = homography @ np.array([[1, 0, -left], [0, 1, -top], [0, 0, 1.0]])
     method = cv2.INTER_LINEAR if abs(np.linalg.det(homography[:2, :2])) > 0.6 else cv2.INTER_AREA

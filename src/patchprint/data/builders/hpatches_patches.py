@@ -97,10 +97,9 @@ def read_strip(path: Path, side: int = SIDE) -> np.ndarray:
     if not path.is_file():
         raise UserError(f"{path} is missing; a sequence has the sixteen strips {', '.join(STRIPS)}")
     strip = read_gray(path)
-    if strip.shape[1] != side or strip.shape[0] % side:
-        raise UserError(
-            f"{path} is {strip.shape[1]}x{strip.shape[0]}; patches of {side}x{side} stand in it alone or below each other"
-        )
+    height, width = strip.shape
+    if width != side or height % side:
+        raise UserError(f"{path} is {width}x{height}; expected patches of {side}x{side} below each other")
     return strip.reshape(-1, side, side)
 
 

@@ -149,10 +149,7 @@ def part_of_images(listing: Listing, where: Path, train_classes: int | None, spl
         part = np.array(own, np.uint8)
         both = np.intersect1d(label[part == TRAIN], label[part == TEST])
         if len(both) and not listing.shares_classes:
-            raise UserError(
-                f"{where}: the split overlaps, since {len(both)} classes are for both training and test, such as "
-                f"{listing.classes[both[0]]}"
-            )
+            raise UserError(f"{where}: the split overlaps in {len(both)} classes, such as {listing.classes[both[0]]}")
     elif split is not None:
         part = _from_file(split, listing.classes)[label]
     else:
@@ -166,10 +163,7 @@ def part_of_images(listing: Listing, where: Path, train_classes: int | None, spl
     # Published sets have classes with one image; only where there is no other does nothing remain to be learned.
     trained, images = np.unique(label[part == TRAIN], return_counts=True)
     if len(trained) and images.max() < 2:
-        raise UserError(
-            f"{where}: no training class has two images ({listing.classes[trained[0]]} has one); training compares images "
-            "of one class"
-        )
+        raise UserError(f"{where}: no training class has two images to compare; {listing.classes[trained[0]]} has one")
     return part
 
 

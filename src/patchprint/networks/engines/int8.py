@@ -88,10 +88,8 @@ class Int8Engine(CpuEngine):
         model = _exported(network)
         found = json.loads(cached(network, "int8.json", lambda: json.dumps(self._calibrate(network)).encode()))
         if found["agreement"] < _LEAST_AGREEMENT:
-            raise UserError(
-                f"with integers of 8 bits {network.info.name} loses too much: the cosine with its own descriptors is "
-                f"{found['agreement']:.3f}; take the engine float32"
-            )
+            cosine = f"a cosine of {found['agreement']:.3f} with float32"
+            raise UserError(f"in 8 bits {network.info.name} loses too much: {cosine}; take the engine float32")
         _quantize(self._openvino, model, found["ranges"])
         return model
 
