@@ -59,7 +59,7 @@ def test_ranks_together_see_the_batch_of_one_process(make, options):
         make(source, 64, world=3, **options)
 
 
-def test_neighbours_come_in_runs_from_one_photo_cut_anew_each_epoch():
+def test_neighbors_come_in_runs_from_one_image_cut_anew_each_epoch():
     source = Points(torch.randint(1, 6, (500,), generator=torch.Generator().manual_seed(0)))
     batcher = NeighborBatcher(source, 32, run=8, seed=2)
     epochs = []
@@ -79,7 +79,7 @@ def test_neighbours_come_in_runs_from_one_photo_cut_anew_each_epoch():
     assert not epochs[0] & epochs[1]
 
 
-def test_neighbours_need_photos_and_runs_that_fit(monkeypatch):
+def test_neighbors_need_images_and_runs_that_fit(monkeypatch):
     source = Points(torch.full((100,), 2))
     with pytest.raises(ValueError, match="do not make up a batch"):
         NeighborBatcher(source, 16, run=5)

@@ -17,7 +17,7 @@ from support.processes import run_together
 from support.synthetic_tracks import all_views, plane_tracks
 
 
-def test_streamed_photos_give_the_same_patches(scene, tmp_path):
+def test_streamed_images_give_the_same_patches(scene, tmp_path):
     store = TrackStore.from_images(*scene)
     store.save(tmp_path / "s")
     streamed = TrackStore.open(tmp_path / "s", max_resident_gb=1e-5)
@@ -25,7 +25,7 @@ def test_streamed_photos_give_the_same_patches(scene, tmp_path):
     torch.testing.assert_close(streamed.sample(points, views, 32), store.sample(points, views, 32))
 
 
-def test_a_hundred_thousand_photos_stay_on_disk(tmp_path):
+def test_a_hundred_thousand_images_stay_on_disk(tmp_path):
     """A sparse file stands in for 200 GB of images: only those that are sampled are read and decoded."""
     count, slot, real = 100_000, 2_000_000, (0, 54_321, 99_999)
     folder = tmp_path / "huge"
@@ -92,13 +92,13 @@ def test_all_hold_about_as_many_pixels():
     assert pixels.max() / pixels.min() < 1.05
 
 
-def test_more_processes_than_photos_are_refused():
+def test_more_processes_than_images_are_refused():
     assert sorted(assign_images(np.full((3, 2), 50), 3)) == [0, 1, 2]
     with pytest.raises(UserError, match="4 processes cannot divide 3 images; start at most 3"):
         assign_images(np.full((3, 2), 50), 4)
 
 
-def test_pixels_of_a_photo_that_another_process_holds_are_refused():
+def test_pixels_of_a_image_that_another_process_holds_are_refused():
     mine = np.arange(48, dtype=np.uint8).reshape(6, 8)
     images = DividedImages(ResidentImages(ImagePyramids.build([mine])), torch.tensor([1, 0]))
     assert len(images) == 2

@@ -86,7 +86,7 @@ def test_several_stores_are_one_source(tmp_path, patches):
     assert len(rows.unique()) == 14, "no two views have one number"
 
 
-def test_only_photos_are_divided(tmp_path, patches):
+def test_only_images_are_divided(tmp_path, patches):
     write_patches(tmp_path / "strips", patches)
     TrackStore.from_images(*plane_tracks()).save(tmp_path / "photos")
     assert not open_source(tmp_path / "photos", divided=True).is_divided, "one process holds all"

@@ -39,7 +39,7 @@ def test_views_of_a_point_show_the_same_pixels(scene):
     assert float((patches[1:] - patches[:-1]).abs().mean()) > 0.05
 
 
-def test_warp_reads_elsewhere_in_the_photo(scene):
+def test_warp_reads_elsewhere_in_the_image(scene):
     store = TrackStore.from_images(*scene)
     points, views = all_views()
     turn = torch.tensor([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0]]).expand(10, 4, 2, 3)
@@ -125,7 +125,7 @@ def test_bad_tracks_leave_nothing_behind(scene, tmp_path, change, message):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_corrupt_jpeg_names_the_photo(scene, tmp_path):
+def test_corrupt_jpeg_names_the_image(scene, tmp_path):
     images, tracks = scene
     encoded = [encode_image(image, ".jpg", 90) for image in images]
     encoded[2] = encoded[2][:40]

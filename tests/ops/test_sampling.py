@@ -28,7 +28,7 @@ def random_keypoints(image: np.ndarray, count: int, seed: int = 0) -> Keypoints:
 
 
 @pytest.mark.parametrize("name", ["camera", "astronaut", "coffee", "coins"])
-def test_agrees_with_kornia_on_photographs(name: str) -> None:
+def test_agrees_with_kornia_on_imagegraphs(name: str) -> None:
     kornia_feature = pytest.importorskip("kornia.feature")
     image = gray(name)
     keypoints = random_keypoints(image, 500)

@@ -59,7 +59,7 @@ def test_a_loss_for_bits_needs_a_network_for_bits():
     assert loss_of("cdf", loss_settings={"binary": True}, network_options={"kind": "binary"}).binary
 
 
-def test_centre_surround_needs_a_tower_to_start_from_or_says_that_it_has_none():
+def test_center_surround_needs_a_tower_to_start_from_or_says_that_it_has_none():
     with pytest.raises(ValueError, match="l2net-cs starts from a trained tower: give its weights as --init"):
         loss_of("l2net-cs")
     state = assembly.create(resolve("l2net-cs", init="random"), CPU)

@@ -34,7 +34,7 @@ def test_checkpoint_with_other_settings(finished):
     read(finished, log_every=7)
 
 
-def test_photos_that_were_divided_among_more_processes(tmp_path):
+def test_images_that_were_divided_among_more_processes(tmp_path):
     config = resolve("hardnet", **training_data.SHORT, network_options=training_data.narrow("hardnet"))
     state = assembly.create(config, torch.device("cpu"))
     state.divided_among = 4

@@ -97,7 +97,7 @@ def test_frozen_batch_norm_keeps_its_statistics_over_validations(tmp_path):
         assert not torch.equal(start[name], tuned[name]), name
 
 
-def test_centre_surround_starts_from_l2net_and_keeps_the_surround(tmp_path):
+def test_center_surround_starts_from_l2net_and_keeps_the_surround(tmp_path):
     short_run("l2net", tmp_path / "one", steps=2)
     start = weights.load_network(tmp_path / "one" / "last.safetensors").state_dict()
     options = {"width": 4, "dim": 64}

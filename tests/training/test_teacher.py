@@ -113,7 +113,7 @@ def test_a_step_compiles_without_a_break(teacher_file):
 
 
 @pytest.mark.parametrize(("dim", "left"), [(128, 0.6), (32, 0.9)])
-def test_a_student_learns_what_the_teacher_says_of_photos_without_tracks(dim, left, tmp_path):
+def test_a_student_learns_what_the_teacher_says_of_images_without_tracks(dim, left, tmp_path):
     teacher, options = "hardnet.small", {"width": 8, "dim": dim}
     changes = {"teacher": (teacher,), "steps": 60, "batch": 32, "network_options": options}
     outcome, losses = short_run("distill", tmp_path / "run", unlabeled(), **changes)

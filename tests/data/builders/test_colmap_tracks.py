@@ -103,7 +103,7 @@ def test_broken_models_are_named_and_leave_nothing(tmp_path, damage, message):
     assert [path.name for path in tmp_path.iterdir()] == ["wall"]
 
 
-def test_a_photo_that_is_gone_is_left_out_with_its_tracks(tmp_path, capsys):
+def test_a_image_that_is_gone_is_left_out_with_its_tracks(tmp_path, capsys):
     root = tmp_path / "wall"
     shifts, _, _ = write_model(root, views=3)
     colmap_tracks.build(root, tmp_path / "whole")

@@ -48,7 +48,7 @@ def test_same_seed_same_data() -> None:
     assert not np.array_equal(first[1].image, other[1].image)
 
 
-def test_a_broken_picture_is_named_and_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_image_is_named_and_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cv2 = pytest.importorskip("cv2")
     folder = tmp_path / "pictures"
     folder.mkdir()
@@ -67,7 +67,7 @@ def test_a_broken_picture_is_named_and_left_out(tmp_path: Path, capsys: pytest.C
         homographies.build(folder, tmp_path / "strict", strict=True)
 
 
-def test_flat_pictures_and_empty_folders_are_refused(tmp_path: Path) -> None:
+def test_flat_images_and_empty_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="more texture"):
         homographies.make_tracks([np.full((100, 100), 9, np.uint8)], num_views=1, seed=0)
     with pytest.raises(ValueError, match="pictures"):
@@ -76,7 +76,7 @@ def test_flat_pictures_and_empty_folders_are_refused(tmp_path: Path) -> None:
         homographies.build(tmp_path, tmp_path / "out", views=0)
 
 
-def test_the_stereo_pair_and_held_out_pictures_stay_out_of_training() -> None:
+def test_the_stereo_pair_and_held_out_images_stay_out_of_training() -> None:
     assert not set(bundled.TRAINING) & set(bundled.HELD_OUT)
     assert not any("motorcycle" in name for name in (*bundled.TRAINING, *bundled.HELD_OUT))
     pair = bundled.stereo_pair()

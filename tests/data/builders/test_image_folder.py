@@ -29,7 +29,7 @@ def ready(tmp_path, monkeypatch):
     return tmp_path, asked
 
 
-def test_photos_become_a_store_and_the_work_folder_goes(ready):
+def test_images_become_a_store_and_the_work_folder_goes(ready):
     root, asked = ready
     bare_images.build(root / "wall" / "images", root / "out", single_camera=True)
     assert asked == [("exhaustive", True, 5)]
@@ -39,7 +39,7 @@ def test_photos_become_a_store_and_the_work_folder_goes(ready):
     assert (root / "work" / "sparse").is_dir(), "a named one stays"
 
 
-def test_many_photos_are_matched_by_retrieval(ready, monkeypatch):
+def test_many_images_are_matched_by_retrieval(ready, monkeypatch):
     root, asked = ready
     monkeypatch.setattr(bare_images, "EXHAUSTIVE_BELOW", 5)
     bare_images.build(root / "wall" / "images", root / "out")
@@ -47,7 +47,7 @@ def test_many_photos_are_matched_by_retrieval(ready, monkeypatch):
     assert [matching for matching, *_ in asked] == ["retrieval", "sequential"]
 
 
-def test_one_photo_or_a_broken_one_is_refused_before_any_work(ready):
+def test_one_image_or_a_broken_one_is_refused_before_any_work(ready):
     root, asked = ready
     for path in sorted((root / "wall" / "images").iterdir())[1:]:
         path.unlink()
@@ -61,7 +61,7 @@ def test_one_photo_or_a_broken_one_is_refused_before_any_work(ready):
     assert asked == []
 
 
-def test_a_broken_photo_is_named_and_left_out(ready, capsys):
+def test_a_broken_image_is_named_and_left_out(ready, capsys):
     root, asked = ready
     (root / "wall" / "images" / "b.jpg").write_bytes(b"no image")
     bare_images.build(root / "wall" / "images", root / "out")

@@ -18,8 +18,8 @@ from patchprint.ops.sampling import ImagePyramids, cut_patches  # noqa: E402
 
 
 @pytest.fixture
-def photos(tmp_path: Path) -> Path:
-    folder = tmp_path / "photos"
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "folder"
     folder.mkdir()
     for name in ("camera", "coins", "text"):
         cv2.imwrite(str(folder / f"{name}.png"), bundled.image(name))
@@ -27,8 +27,8 @@ def photos(tmp_path: Path) -> Path:
     return folder
 
 
-def test_points_are_the_keypoints_of_each_photo(photos: Path, tmp_path: Path) -> None:
-    unlabeled.build(photos, tmp_path / "store", max_keypoints=150)
+def test_points_are_the_keypoints_of_each_image(folder: Path, tmp_path: Path) -> None:
+    unlabeled.build(folder, tmp_path / "store", max_keypoints=150)
     store = TrackStore.open(tmp_path / "store")
     assert store.names.images == ["camera.png", "coins.png", "text.png"]
     assert store.patch_scale == 24.0
@@ -42,34 +42,34 @@ def test_points_are_the_keypoints_of_each_photo(photos: Path, tmp_path: Path) ->
     torch.testing.assert_close(cut, expected, atol=1e-3, rtol=0)
 
 
-def test_the_last_photos_are_held_out(photos: Path, tmp_path: Path) -> None:
-    unlabeled.build(photos, tmp_path / "store", max_keypoints=50)
+def test_the_last_images_are_held_out(folder: Path, tmp_path: Path) -> None:
+    unlabeled.build(folder, tmp_path / "store", max_keypoints=50)
     store = TrackStore.open(tmp_path / "store")
     assert store.split("val").scene.unique().tolist() == [2]
     assert store.split("train").scene.unique().tolist() == [0, 1]
 
 
-def test_photos_are_made_smaller_left_out_or_refused(
-    photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_images_are_made_smaller_left_out_or_refused(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (photos / "broken.png").write_bytes(b"no image")
-    unlabeled.build(photos, tmp_path / "store", max_size=128, max_mb=0.03)
+    (folder / "broken.png").write_bytes(b"no image")
+    unlabeled.build(folder, tmp_path / "store", max_size=128, max_mb=0.03)
     assert "broken.png is not an image" in capsys.readouterr().err
     assert (tmp_path / "store" / "images.bin").stat().st_size <= 0.03 * 2**20
     store = TrackStore.open(tmp_path / "store")
     assert max(store.images.pixels(0).shape) == 128
     with pytest.raises(UserError, match=r"broken\.png is not an image"):
-        unlabeled.build(photos, tmp_path / "strict", strict=True)
+        unlabeled.build(folder, tmp_path / "strict", strict=True)
 
 
-def test_what_cannot_be_is_said_before_work_begins(photos: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_is_said_before_work_begins(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--max-size is 0"):
-        unlabeled.build(photos, tmp_path / "store", max_size=0)
+        unlabeled.build(folder, tmp_path / "store", max_size=0)
     with pytest.raises(UserError, match="max_keypoints must be at least 1"):
-        unlabeled.build(photos, tmp_path / "store", max_keypoints=0)
+        unlabeled.build(folder, tmp_path / "store", max_keypoints=0)
     with pytest.raises(UserError, match="there is no detector 'dogg'"):
-        unlabeled.build(photos, tmp_path / "store", detector="dogg")
+        unlabeled.build(folder, tmp_path / "store", detector="dogg")
     for name in ("camera", "coins", "text"):
-        (photos / f"{name}.png").unlink()
+        (folder / f"{name}.png").unlink()
     with pytest.raises(UserError, match="no keypoint was found"):
-        unlabeled.build(photos, tmp_path / "store")
+        unlabeled.build(folder, tmp_path / "store")
