@@ -18,6 +18,7 @@ from patchprint import losses, networks
 from patchprint.common.errors import UserError
 from patchprint.common.registry import Registry, check_options, option_names
 from patchprint.data import augment
+from patchprint.networks import weights
 from patchprint.training import assembly
 from patchprint.training.config import TrainConfig, checked, flag, read_config
 
@@ -188,75 +189,15 @@ _add(
     optimizer="adamw", lr=3e-3, weight_decay=0.01, schedule="one-cycle",
 )
 
-# What shipped weights share: patches of 24 sigma cut from images, averaged weights, the best of few validations.
-_SHIPPED: dict[str, Any] = {"patch_scale": 24.0, "average": 0.999, "validate_every": 5000}
-_NEIGHBORS: dict[str, Any] = {"batcher": "neighbors", "batcher_options": {"run": 128}, "augmentation": "wide"}
-_FOVEA = {"dropout": 0.3, "input_norm": "standard", "fovea": 3, "extra": 1}
-_add(
-    "sdgmnet-shipped",
-    "The default weights of the package: sdgmnet-plain-shipped with two more layers, on larger patches seen in three nested "
-    "squares, and with the average precision of all matches of a batch beside the loss.",
-    "sdgmnet", network_options=_FOVEA, ranking=2.0, batch=2048, steps=14_000, **_NEIGHBORS,
-    **{**_SHIPPED, "patch_scale": 48.0, "validate_every": 14_000},
-)
-_add(
-    "sdgmnet-large-shipped",
-    "The weights sdgmnet.large of the package: those of sdgmnet, which learned alone, as the mean over three sizes of a patch "
-    "(``perf.release.pool_weights``).",
-    "sdgmnet-shipped", network_options={**_FOVEA, "pooled": True},
-)
-_add(
-    "sdgmnet-plain-shipped",
-    "The weights sdgmnet.plain of the package, for ready-made patches: sdgmnet-standardized on images, against neighbors in "
-    "the image, strong changes.",
-    "sdgmnet-standardized", steps=50_000, **_NEIGHBORS, **_SHIPPED,
-)
-_add(
-    "hynet-shipped",
-    "The weights hynet of the package: HyNet on images, patches standardized first, rate falling to zero.",
-    "hynet", network_options={"dropout": 0.3, "input_norm": "standard"}, augmentation="photos", steps=20_000,
-    schedule="linear", **_SHIPPED,
-)
-_add(
-    "hardnet-shipped",
-    "The weights hardnet of the package: HardNet on images.",
-    "hardnet", augmentation="photos", steps=15_000, **_SHIPPED,
-)
-_add(
-    "hardnet-small-shipped",
-    "The weights hardnet.small of the package: SDGMNet's loss on HardNet's network with half the channels.",
-    "sdgmnet", network="hardnet", network_options={"dropout": 0.3, "width": 16}, augmentation="photos", steps=20_000,
-    **_SHIPPED,
-)
-
-_STUDENT: dict[str, Any] = {"teacher": ("sdgmnet",), "patch_scale": 48.0, "steps": 12_000, "validate_every": 12_000}
-_add(
-    "sdgmnet-fast-shipped",
-    "The weights sdgmnet.fast of the package: a small network that learned from sdgmnet, for CPUs.",
-    "distill", network_options={"width": 32, "extra": 1, "fovea": 3}, **_STUDENT,
-)
-# Most of its time goes into cutting patches; so few pixels show less of a large patch.
-_add(
-    "sdgmnet-tiny-shipped",
-    "The weights sdgmnet.tiny of the package: half the channels of sdgmnet.fast, 48x48 pixels.",
-    "sdgmnet-fast-shipped", network_options={"width": 16, "size": 48, "extra": 1, "fovea": 3},
-    patch_scale=40.0, steps=18_000, validate_every=18_000,
-)
-_add(
-    "sdgmnet-64-shipped",
-    "The weights sdgmnet.64 of the package: sdgmnet.fast with 64 floats and the similarities of sdgmnet.",
-    "sdgmnet-fast-shipped", network_options={"width": 32, "dim": 64, "extra": 1, "fovea": 3},
-)
-_add(
-    "sdgmnet-32-shipped",
-    "The weights sdgmnet.32 of the package: sdgmnet.fast with 32 floats.",
-    "sdgmnet-fast-shipped", network_options={"width": 32, "dim": 32, "extra": 1, "fovea": 3},
-)
-_add(
-    "sdgmnet-bits-shipped",
-    "The weights sdgmnet.bits of the package: 256 bits with the similarities of sdgmnet.",
-    "sdgmnet-fast-shipped", network_options={"width": 48, "dim": 256, "kind": "binary", "extra": 1, "fovea": 3},
-)
+# The runs that made the weights of the package, as their files record them, but for what each run chooses anew.
+_FREE = ("data", "teacher_sha256", "log_every", "checkpoint_every", "tensorboard")
+for _info in weights.list_weights():
+    _made = {name: value for name, value in _info.training.config.items() if name not in _FREE}
+    _made |= {"recipe": _info.training.recipe, "network_options": _info.options}
+    _taught = f"distilled from {', '.join(_made['teacher'])}" if _made.get("teacher") else f"loss {_made['loss']}"
+    _RECIPES[_info.training.recipe] = Recipe(
+        f"The weights {_info.name} of the package: {_taught} on network {_made['network']}.", TrainConfig.from_json(_made),
+    )
 
 # Whole images. Compiling the backbone takes as long as the run of metric-lite0.
 _LITE0 = {"backbone": "efficientnet-lite0", "dim": 512, "input_size": 128, "backbone_rate": 0.5}
