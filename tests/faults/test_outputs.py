@@ -9,7 +9,7 @@ import pytest
 
 from faults.conftest import Typed, snapshot
 from patchprint.common.errors import UserError
-from patchprint.data import manifest
+from patchprint.common.files import atomic_folder
 from patchprint.interop import colmap_models, colmap_sfm
 from patchprint.training import checkpoint, resolve
 from patchprint.training.loop import train
@@ -109,7 +109,7 @@ def test_h1_h2_a_folder_of_a_run(mine: Path, tmp_path: Path, monkeypatch: pytest
 
 def test_h2_without_force_a_folder_that_appeared_meanwhile_stays(tmp_path: Path) -> None:
     store = tmp_path / "store"
-    with pytest.raises(UserError, match="exists already"), manifest.new_store(store, force=False) as temporary:
+    with pytest.raises(UserError, match="exists already"), atomic_folder(store, "a test") as temporary:
         (temporary / "a.txt").write_text("ours")
         store.mkdir()
         (store / "letter.txt").write_text("theirs")

@@ -1,6 +1,5 @@
 """What a run shows beside its loss: numbers of a batch, patches, hard pairs."""
 
-
 import numpy as np
 import torch
 
