@@ -21,27 +21,6 @@ def contact_sheet(
     Shape:
         -> uint8, (H, W) where patches are gray, (H, W, 3) RGB where they are in color.
     """
-    patches, valid = some_points(source, num_points, num_views, size, seed)
-    patches[~valid] = WHITE
-    cells = torch.nn.functional.pad(patches, (0, 0, 0, GAP, 0, GAP), value=WHITE)
-    rows = -(-len(patches) // columns)
-    blank = torch.full((rows * columns - len(patches), *cells.shape[1:]), WHITE, dtype=torch.uint8, device=cells.device)
-    cells = torch.cat([cells, blank])
-    side, channels = cells.shape[-2:]
-    strips = cells.transpose(1, 2).reshape(columns, rows * side, num_views * side, channels)
-    strips = torch.nn.functional.pad(strips, (0, 0, 0, 6 * GAP), value=WHITE)
-    sheet = strips.transpose(0, 1).reshape(rows * side, -1, channels).cpu().numpy()
-    return sheet[..., 0] if channels == 1 else sheet
-
-
-def some_points(
-    source: PatchSource, num_points: int, num_views: int, size: int, seed: int = 0
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random points in up to ``num_views`` views, their contrast stretched.
-
-    Shape:
-        -> patches (P, num_views, S, S, C) uint8, valid (P, num_views) bool; P is at most ``num_points``.
-    """
     eligible = (source.num_views >= 2).nonzero()[:, 0]
     if len(eligible) == 0:
         raise UserError("there is no point with two views to show")
@@ -52,7 +31,17 @@ def some_points(
     # In blocks, since sampling reads whole images where the views are images.
     blocks = zip(points.split(_BLOCK), views.split(_BLOCK), strict=True)
     sampled = torch.cat([source.sample(*block, size) for block in blocks]).movedim(2, -1)
-    return (stretch_contrast(sampled, 3) * 255).round().to(torch.uint8), valid
+    patches = (stretch_contrast(sampled, 3) * 255).round().to(torch.uint8)
+    patches[~valid] = WHITE
+    cells = torch.nn.functional.pad(patches, (0, 0, 0, GAP, 0, GAP), value=WHITE)
+    rows = -(-len(patches) // columns)
+    blank = torch.full((rows * columns - len(patches), *cells.shape[1:]), WHITE, dtype=torch.uint8, device=cells.device)
+    cells = torch.cat([cells, blank])
+    side, channels = cells.shape[-2:]
+    strips = cells.transpose(1, 2).reshape(columns, rows * side, num_views * side, channels)
+    strips = torch.nn.functional.pad(strips, (0, 0, 0, 6 * GAP), value=WHITE)
+    sheet = strips.transpose(0, 1).reshape(rows * side, -1, channels).cpu().numpy()
+    return sheet[..., 0] if channels == 1 else sheet
 
 
 def stretch_contrast(patches: torch.Tensor, axes: int = 2) -> torch.Tensor:
