@@ -28,7 +28,6 @@ def test_one_run_has_validation_first_and_its_settings(tmp_path: Path) -> None:
         "Training",
         "Curves of training",
         "Distances over the training",
-        "Where it goes wrong",
         "Cost and commands",
     ]
     assert [chart.title for chart in charts(list(page.sections[:2]))] == [

@@ -13,7 +13,7 @@ from patchprint.training.diagnostics import BINS
 
 
 def write_run(folder: Path, fpr95: float = 0.3, steps: int = 12, recipe: str = "hardnet", every: int = 1) -> Path:
-    """A run that logged ``every`` so many steps, was judged twice, and shows what was hard."""
+    """A run that logged ``every`` so many steps, and was judged twice."""
     folder.mkdir(parents=True)
     random = np.random.default_rng(steps)
     lines: list[dict[str, Any]] = [
@@ -38,14 +38,6 @@ def write_run(folder: Path, fpr95: float = 0.3, steps: int = 12, recipe: str = "
     (folder / "angles.jsonl").write_text("".join(json.dumps(line) + "\n" for line in angles))
     call = {"first_step": 0, "last_step": steps, **made_cost(f"patchprint train {recipe} --out {folder.name}")}
     (folder / "calls.jsonl").write_text(json.dumps(call) + "\n")
-    pairs = random.integers(0, 255, (2, 3, 2, 32, 32), np.uint8)
-    np.savez(
-        folder / "hardest.npz",
-        missed=pairs[0],
-        missed_distance=np.array([1.2, 1.1, 1.0]),
-        confused=pairs[1],
-        confused_distance=np.array([0.2, 0.3, 0.4]),
-    )
     return folder
 
 

@@ -1,37 +1,10 @@
 """What a run shows beside its loss: numbers of a batch, patches, hard pairs."""
 
-import numpy as np
 import torch
 
-from patchprint import networks
-from patchprint.ops.distances import pair_distances
-from patchprint.training import diagnostics
 from patchprint.training.diagnostics import BINS, angle_histograms, monitor
-from patchprint.training.held_out import HeldOutPoints
-from support import training_data
 
 EAST, NORTH, WEST = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
-
-
-def test_hardest_pairs_come_first_and_are_what_they_say() -> None:
-    judge = HeldOutPoints(training_data.images(points=40), 30, seed=0)
-    network = networks.create("hardnet", width=4, dim=16).in_evaluation()
-    found = diagnostics.hardest_pairs(judge, network, count=5)
-    first, second = judge.describe(network)
-    own = pair_distances(first, second)
-    assert found["missed_distance"].tolist() == sorted(own, reverse=True)[:5]
-    others = torch.cdist(first.double(), second.double(), compute_mode="donot_use_mm_for_euclid_dist")
-    others.fill_diagonal_(torch.inf)
-    nearest = others.amin(1).sort().values[:5]
-    assert np.allclose(found["confused_distance"], nearest.numpy(), atol=1e-6)
-    assert found["missed"].shape == found["confused"].shape == (5, 2, 32, 32)
-    assert found["missed"].max() == 255, "contrast is stretched"
-
-
-def test_two_points_are_enough() -> None:
-    judge = HeldOutPoints(training_data.images(points=2), 2, seed=0)
-    network = networks.create("hardnet", width=4, dim=16).in_evaluation()
-    assert len(diagnostics.hardest_pairs(judge, network)["confused"]) == 2
 
 
 def test_pairs():

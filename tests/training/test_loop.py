@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.common.safe_io import read_npz
 from patchprint.data import splits
 from patchprint.networks import weights
 from patchprint.training import resolve, train
@@ -58,7 +57,6 @@ def test_what_people_look_at_is_recorded(run):
     assert all(sum(line[name]) == batch for line in angles for name in ("positive", "negative"))
     (call,) = read_lines(folder / "calls.jsonl", "calls")
     assert (call["first_step"], call["last_step"]) == (0, 30) and call["seconds"] > 0 and call["peak_mib"] > 0
-    assert len(read_npz(folder / "hardest.npz", "pairs")["missed"]) > 0
 
 
 def test_weights_carry_recipe_and_config_and_are_the_average(run):

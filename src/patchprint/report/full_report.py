@@ -11,7 +11,7 @@ from patchprint.report import training_page
 from patchprint.report.angles import angle_sections
 from patchprint.report.charts import Chart, Line
 from patchprint.report.embedded_images import EmbeddedImage
-from patchprint.report.example_images import KINDS, example_sections, pair_gallery
+from patchprint.report.example_images import KINDS, pair_gallery
 from patchprint.report.page import Page, Part, Section
 from patchprint.report.result_comparison import PUBLISHED, Comparison, comparable, compare, data_name, label_of, where
 from patchprint.report.runs import Run
@@ -30,6 +30,7 @@ def whole_page(
     """Return the page of evaluation results, training runs and image files."""
     shown: list[Part] = [EmbeddedImage.from_file(path, path.name) for path in images]
     comparisons = sorted(compare(results), key=lambda each: -len(each.results))  # the largest first
+    wrong = _hardest_pairs(results)
     costs = [result.get("run", {}) for result in results]
     sections = [
         *result_sections(comparisons),
@@ -37,7 +38,7 @@ def whole_page(
         *training_page.run_sections(runs),
         *angle_sections(runs),
         *([Section("Images", shown)] if shown else []),
-        *example_sections(runs, _hardest_pairs(results)),
+        *([Section("Where it goes wrong", wrong)] if wrong else []),
         *training_page.cost_sections(runs, costs, [_cost_table(results)] if results else []),
     ]
     verdicts = [*map(verdict, comparisons[:2]), training_page.verdict(runs) if runs else ""]

@@ -10,7 +10,6 @@ from patchprint.common.provenance import machine_name, origin
 from patchprint.common.table import Table, best_cells, format_number
 from patchprint.report.angles import angle_sections
 from patchprint.report.charts import LONG, Chart, Line
-from patchprint.report.example_images import example_sections
 from patchprint.report.page import Code, Page, Part, Section, Text
 from patchprint.report.runs import Run
 from patchprint.training.held_out import measure_title
@@ -28,7 +27,7 @@ _MEASURED = ("validation", "test")
 
 def training_page(runs: Sequence[Run]) -> Page:
     """Return the page of training runs."""
-    sections = [*run_sections(runs), *angle_sections(runs), *example_sections(runs), *cost_sections(runs)]
+    sections = [*run_sections(runs), *angle_sections(runs), *cost_sections(runs)]
     calls = [call for run in runs for call in run.calls]
     return Page(title(runs), verdict(runs), f"{'; '.join(leads(runs))}.", sections, origin(calls))
 

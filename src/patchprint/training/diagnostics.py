@@ -1,4 +1,4 @@
-"""Diagnostics of a run for reports: distances and angles of a batch, hardest held-out pairs."""
+"""Diagnostics of a run for reports: distances and angles of a batch."""
 
 import math
 
@@ -6,15 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.data import preview
-from patchprint.networks.network import PatchNetwork
-from patchprint.ops.distances import nearest, pair_distances
-from patchprint.training.held_out import HeldOutPoints
-
 BINS = 60  # of a histogram
-HARDEST = "hardest.npz"  # in a run folder
-LARGEST_SIDE = 64  # pixels of a patch or image that is shown
-COUNT = 12  # pairs of each kind
 
 
 @torch.no_grad()
@@ -61,35 +53,3 @@ def _cosines(desc: Tensor, label: Tensor | None) -> tuple[Tensor, Tensor]:
         begins = again & ~torch.cat([again.new_zeros(1), again[:-1]])
         one, other = desc[:-1, 0][begins], desc[1:, 0][begins]
     return one @ other.T, torch.eye(len(one), dtype=torch.bool, device=desc.device)
-
-
-def hardest_pairs(judge: HeldOutPoints, network: PatchNetwork, count: int = COUNT) -> dict[str, np.ndarray]:
-    """Return views of one held-out point that lie farthest apart (missed) and of two points that lie nearest (confused).
-
-    Shape:
-        -> missed, confused (C, 2, S, S) uint8 and missed_distance, confused_distance (C,), hardest first, C at most ``count``.
-    """
-    first, second = judge.describe(network)
-    own = pair_distances(first, second)
-    missed = np.argsort(-own, kind="stable")[:count]
-    distance, index = nearest(first, second, k=2, exact=True)
-    is_own = index[:, 0] == torch.arange(len(index))
-    other, away = torch.where(is_own, index[:, 1], index[:, 0]), torch.where(is_own, distance[:, 1], distance[:, 0])
-    confused = torch.argsort(away, stable=True)[:count]
-    confused = confused[other[confused] >= 0]
-    return {
-        "missed": _patches(judge, torch.from_numpy(missed), torch.from_numpy(missed), network.input_size),
-        "missed_distance": own[missed],
-        "confused": _patches(judge, confused, other[confused], network.input_size),
-        "confused_distance": away[confused].numpy(),
-    }
-
-
-def _patches(judge: HeldOutPoints, first: Tensor, second: Tensor, size: int) -> np.ndarray:
-    """Return first views beside second views, contrast stretched, (C,), (C,) -> (C, 2, S, S) uint8."""
-    sides = []
-    for view, rows in enumerate((first, second)):
-        chosen = rows.to(judge.points.device)
-        views = judge.views[chosen, view]
-        sides.append(judge.source.sample(judge.points[chosen], views[:, None], min(size, LARGEST_SIDE))[:, 0, 0])
-    return (preview.stretch_contrast(torch.stack(sides, 1)) * 255).round().to(torch.uint8).cpu().numpy()

@@ -143,9 +143,7 @@ class _Run:
                     checkpoint.write(self.folder.checkpoints, state, config)
                     self._write_outcome()
                 self.counted_from += time.perf_counter() - paused
-                if at_end and self.takes_part:
-                    self.task.show_end(self._judged(), self.folder)
-                elif stopping:
+                if stopping and not at_end:
                     raise asked_to_stop.exception()
         return Outcome(
             steps=state.step,

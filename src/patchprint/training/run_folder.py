@@ -1,6 +1,6 @@
 """Files of a run: config, metrics, TensorBoard events, checkpoints, weights; calls.jsonl has a line for each call of `train`.
 
-`diagnostics` fills angles.jsonl and hardest.npz.
+`diagnostics` fills angles.jsonl.
 """
 
 import contextlib
@@ -10,8 +10,6 @@ import os
 import time
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from patchprint.common import files
 from patchprint.common.errors import UserError, parsing
@@ -63,10 +61,6 @@ class RunFolder:
         path = self.path / name
         with files.name_failed_path(path), open(path, "a", encoding="utf-8") as stream:
             stream.write(json.dumps(values) + "\n")
-
-    def write_arrays(self, name: str, arrays: dict[str, np.ndarray]) -> None:
-        with files.atomic_file(self.path / name) as temporary, open(temporary, "wb") as stream:
-            np.savez(stream, **arrays)  # type: ignore[arg-type]
 
 
 def _write_event(path: Path, **values: Any) -> None:

@@ -66,9 +66,6 @@ class Task:
     def show_validation(self, step: int, folder: RunFolder) -> None:
         """Write what a person looks at beside a validation."""
 
-    def show_end(self, network: nn.Module, folder: RunFolder | None) -> None:
-        """Write what a person looks at after the last step; ``folder`` is None but on the first process."""
-
 
 class PatchTask(Task):
     """Learns descriptors of patches or of whole images.
@@ -131,12 +128,6 @@ class PatchTask(Task):
         if self._step and self._step.described is not None:
             desc, _, label = self._step.described
             folder.append("angles.jsonl", {"step": step, **diagnostics.angle_histograms(desc, label)})
-
-    def show_end(self, network: nn.Module, folder: RunFolder | None) -> None:
-        if isinstance(self.judge, held_out.HeldOutPoints) and len(self.judge):
-            pairs = diagnostics.hardest_pairs(self.judge, self.evaluated(network))
-            if folder:
-                folder.write_arrays(diagnostics.HARDEST, pairs)
 
     def _watched_norms(self, network: PatchNetwork) -> dict[str, Tensor]:
         """Return the norm before normalization of ``config.watch`` samples, the first views of points."""
