@@ -160,20 +160,15 @@ class HeldOutPoints:
     def measure(self, network: PatchNetwork) -> Measured:
         """FPR95 in [0, 1] over random negatives, and confusion: the part of the points to which, between two of their views,
         another point is nearer than their own, which still tells descriptors apart when FPR95 is down to single pairs."""
-        first, second = self.describe(network)
-        distance = np.concatenate([pair_distances(first, second), pair_distances(first, second.roll(1, 0))])
-        _, right = chance_of_same_index(first, second)
-        is_match = np.arange(2 * len(self)) < len(self)
-        return {"fpr95": float(fpr95(distance, is_match)), "confusion": 1.0 - float(right.mean())}
-
-    def describe(self, network: PatchNetwork) -> tuple[Tensor, Tensor]:
-        """Descriptors of first and second views, each (N, D), on the CPU."""
         parts = []
         for points, views in zip(self.points.split(_CHUNK), self.views.split(_CHUNK), strict=True):
             patches = self.source.sample(points, views, network.input_size)
             parts.append(network.describe(patches.transpose(0, 1).flatten(0, 1)).cpu().chunk(2))
         first, second = (torch.cat(side) for side in zip(*parts, strict=True))
-        return first, second
+        distance = np.concatenate([pair_distances(first, second), pair_distances(first, second.roll(1, 0))])
+        _, right = chance_of_same_index(first, second)
+        is_match = np.arange(2 * len(self)) < len(self)
+        return {"fpr95": float(fpr95(distance, is_match)), "confusion": 1.0 - float(right.mean())}
 
 
 class HeldOutPatches(_SingleViews):
