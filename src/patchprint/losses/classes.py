@@ -45,7 +45,9 @@ class Samples(NamedTuple):
     @staticmethod
     def of(batch: DescriptorBatch) -> Samples:
         """Flatten a batch (P, K, D), with or without labels, valid and ignore."""
-        rows, label = batch.rows, labels_of_samples(batch)
+        rows = batch.rows
+        label = torch.arange(batch.num_points, device=batch.desc.device) if batch.label is None else batch.label
+        label = label.repeat_interleave(batch.num_views)
         unit = rows.shared(batch.desc.flatten(0, 1))
         exists = batch.counts.bool()
         both = rows.own(exists)[:, None] & exists[None]
@@ -75,12 +77,6 @@ class ClassLoss(Loss):
     def compute_samples(self, samples: Samples) -> dict[str, Tensor]:
         """Compute ``total`` and parts for the log, each 0-dim; a subclass implements it."""
         raise NotImplementedError
-
-
-def labels_of_samples(batch: DescriptorBatch) -> Tensor:
-    """The class of every sample: its label, or its point where there are no labels, (P * K,) int64."""
-    label = torch.arange(batch.num_points, device=batch.desc.device) if batch.label is None else batch.label
-    return label.repeat_interleave(batch.num_views)
 
 
 def log_sum_where(logits: Tensor, mask: Tensor) -> Tensor:
