@@ -17,6 +17,7 @@ from patchprint.data import track_files  # noqa: E402
 from patchprint.data.builders import bundled_images, homographies  # noqa: E402
 from patchprint.data.tracks import TrackStore  # noqa: E402
 from patchprint.interop.images import encode_image  # noqa: E402
+from patchprint.matching.matchers.graph import read_weights  # noqa: E402
 from patchprint.networks import weights  # noqa: E402
 from patchprint.pipelines import adaptation  # noqa: E402
 from patchprint.pipelines.adapt_judge import MATCHER_VERDICTS, VERDICTS  # noqa: E402
@@ -164,7 +165,11 @@ def test_the_matcher_is_tuned_on_images_that_are_not_held_out(
     assert set(result["scores"]) == {"matcher before", "matcher tuned"}
     assert result["scores"]["matcher tuned"]["inliers"] > 0
     answer = result["model"]["matcher_verdict"]
-    assert out.is_file() == (answer == "gained") and MATCHER_VERDICTS[answer] in out.with_suffix(".html").read_text()
+    assert MATCHER_VERDICTS[answer] in out.with_suffix(".html").read_text()
+    written = work / "matcher" / "best.safetensors" if answer == "gained" else work / "matcher-before.safetensors"
+    assert out.read_bytes() == written.read_bytes()
+    before, tuned = (read_weights(file, torch.device("cpu")) for file in (work / "matcher-before.safetensors", out))
+    assert before.model == tuned.model and before.model.name == "rootsift" and 0 < before.threshold < 1
     unseen = adaptation._unseen(TrackStore.open(work / "tracks"), 0.3, 0).tolist()
     described = {int(path.stem) for path in (tmp_path / "cache" / "matcher").glob("*/*.npz")}
     assert described == set(range(8)) - set(unseen) and len(unseen) == 2

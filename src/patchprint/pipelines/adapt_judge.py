@@ -30,9 +30,9 @@ VERDICTS = {
 }
 
 MATCHER_VERDICTS = {
-    "gained": "The tuned matcher gives more verified matches on images that it never saw, and is written.",
-    "lost": "The tuned matcher gives fewer verified matches on images that it never saw, and is not written.",
-    "no difference": "The tuned matcher changed nothing beyond chance on these images, and is not written.",
+    "gained": "The tuned matcher gives more verified matches on images that it never saw than the one before, and is written.",
+    "lost": "The tuned matcher gives fewer verified matches on images that it never saw than the one before, which is written.",
+    "no difference": "The tuned matcher changed nothing beyond chance on these images, and the one before is written.",
 }
 
 

@@ -21,7 +21,7 @@ def page(result: Result, weights: Path, work: Path) -> Page:
     model = result.model["start"] if what == "matcher" else str(weights)
     matcher = weights.with_name(f"{weights.stem}-matcher.safetensors") if what == "both" else weights
     use = f"patchprint match A.jpg B.jpg --model {shlex.quote(model)}"
-    if result.model.get("matcher_verdict") == "gained":
+    if what != "descriptor":
         use += f" --matcher {shlex.quote(str(matcher))}"
     return dataclasses.replace(
         training,

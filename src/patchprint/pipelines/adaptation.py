@@ -2,7 +2,7 @@
 
 Two things are held out of the tuning: a region of the scene (points that no training batch holds) and some of the images, which
 are matched with others afterwards (``adapt_judge``), beside the start model, SIFT and RootSIFT. The tuned weights are written
-only where they gained something; otherwise the start weights are, and of a matcher none.
+only where they gained something; otherwise the start weights are.
 """
 
 import dataclasses
@@ -25,11 +25,12 @@ from patchprint.data.tracks import Tracks, TrackStore
 from patchprint.features.model import NetworkModel, load
 from patchprint.interop.images import list_images
 from patchprint.matching.calibration import CALIBRATION_IMAGES, calibrate, spread_over
-from patchprint.matching.matchers import DEFAULT_MATCHER
-from patchprint.matching.matchers.graph import SHIPPED, shipped_models
+from patchprint.matching.matchers.graph import SHIPPED
 from patchprint.networks import ModelInfo, weights
+from patchprint.networks.network import TrainingRecord
 from patchprint.pipelines.adapt_judge import HeldOutPairs, verdict
-from patchprint.pipelines.matcher_training import MatcherSettings, train_matcher
+from patchprint.pipelines.matcher_training import MatcherSettings, MatcherTask
+from patchprint.pipelines.training_run import train_task
 from patchprint.training import checkpoint, resolve
 from patchprint.training.loop import train
 
@@ -227,15 +228,18 @@ def _tune_matcher(
     )
     run = work / "matcher"
     begun = checkpoint.any_in(run / "checkpoints")
-    outcome = train_matcher([work / "tracks"], out=run, settings=chosen, resume=begun, force=not begun)
+    task = MatcherTask(chosen.config([work / "tracks"]))
+    outcome = train_task(task, out=run, resume=begun, force=not begun)
     report("3/3  matching the images that were held out")
-    # What was there before: the shipped matcher, which knows the descriptors of the shipped model alone.
-    before = "graph" if model in shipped_models() else DEFAULT_MATCHER
-    matchers = {"matcher before": before, "matcher tuned": str(outcome.best)}
-    counts = {name: judge.verified_matches(load(model), matcher) for name, matcher in matchers.items()}
-    if verdict(counts["matcher before"], counts["matcher tuned"]) == "gained":
-        with atomic_file(out) as temporary:
-            shutil.copyfile(outcome.best, temporary)
+    # The threshold of the start weights is chosen as that of the tuned ones: a looser one alone gives more matches.
+    start = task.create_state().network
+    task.pairs.measure(start)
+    files = {"matcher before": work / "matcher-before.safetensors", "matcher tuned": Path(outcome.best)}
+    task.save(start, files["matcher before"], "graph", TrainingRecord(start="graph"))
+    counts = {name: judge.verified_matches(load(model), str(file)) for name, file in files.items()}
+    gained = verdict(counts["matcher before"], counts["matcher tuned"]) == "gained"
+    with atomic_file(out) as temporary:
+        shutil.copyfile(files["matcher tuned" if gained else "matcher before"], temporary)
     return counts
 
 

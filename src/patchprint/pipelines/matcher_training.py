@@ -250,7 +250,7 @@ class MatcherTask(Task):
         held_out = [images[HELD_OUT // 2 :: HELD_OUT] if config.hold_out else [] for images in every]
         learned = [sorted(set(images) - set(out)) for images, out in zip(every, held_out, strict=True)]
         self.source = PairSource(scenes, learned, self.device)
-        self.judge = self._held_out = HeldOutImagePairs(scenes, held_out, learned, self.device)
+        self.judge = self.pairs = HeldOutImagePairs(scenes, held_out, learned, self.device)
         self.selected_on = "validation" if len(self.judge) else "nothing"
 
     def create_state(self) -> TrainState:
@@ -273,7 +273,7 @@ class MatcherTask(Task):
             "name": name,
             "model": self.model.info.name,
             "model_sha256": self.model.info.sha256,
-            "threshold": f"{self._held_out.threshold:.4f}",
+            "threshold": f"{self.pairs.threshold:.4f}",
             "training": json.dumps(dataclasses.asdict(record)),
         }
         state = {key: value.detach().cpu().contiguous() for key, value in network.state_dict().items()}
