@@ -18,20 +18,25 @@ function inverse(m) {
 
 // A vector that eight rows of nine numbers map to zero, by elimination; null where there are several.
 function nullVector(rows) {
-  const pivots = [], free = new Set([0, 1, 2, 3, 4, 5, 6, 7, 8]);
+  const pivots = [], free = Array(9).fill(true);
   for (let r = 0; r < 8; r++) {
     let best = 0, row = r, column = -1;
-    for (let i = r; i < 8; i++) for (const j of free) if (Math.abs(rows[i][j]) > best) [best, row, column] = [Math.abs(rows[i][j]), i, j];
+    for (let i = r; i < 8; i++) {
+      for (let j = 0; j < 9; j++) {
+        const size = free[j] ? Math.abs(rows[i][j]) : 0;
+        if (size > best) { best = size; row = i; column = j; }
+      }
+    }
     if (best < 1e-9) return null;
     [rows[r], rows[row]] = [rows[row], rows[r]];
-    free.delete(column);
+    free[column] = false;
     pivots.push(column);
     for (let i = 0; i < 8; i++) {
       const factor = rows[i][column] / rows[r][column];
       if (i !== r && factor) for (let j = 0; j < 9; j++) rows[i][j] -= factor * rows[r][j];
     }
   }
-  const [last] = free, found = Array(9).fill(0);
+  const last = free.indexOf(true), found = Array(9).fill(0);
   found[last] = 1;
   pivots.forEach((column, r) => { found[column] = -rows[r][last] / rows[r][column]; });
   return found;
@@ -40,6 +45,12 @@ function nullVector(rows) {
 // Eigenvalues and eigenvectors (as rows) of a symmetric matrix, by Jacobi's rotations.
 function eigen(matrix) {
   const n = matrix.length, m = matrix.map((row) => [...row]), vectors = m.map((_, i) => m.map((_, j) => Number(i === j)));
+  const small = 1e-24 * m.flat().reduce((sum, each) => sum + each * each, 0);
+  const turn = (first, i, second, j, c, s) => {
+    const x = first[i], y = second[j];
+    first[i] = c * x - s * y;
+    second[j] = s * x + c * y;
+  };
   for (let sweep = 0; sweep < 30; sweep++) {
     let off = 0;
     for (let p = 0; p < n; p++) {
@@ -48,12 +59,12 @@ function eigen(matrix) {
         if (Math.abs(m[p][q]) < 1e-300) continue;
         const theta = (m[q][q] - m[p][p]) / (2 * m[p][q]), t = (theta < 0 ? -1 : 1) / (Math.abs(theta) + Math.sqrt(theta * theta + 1));
         const c = 1 / Math.sqrt(t * t + 1), s = t * c;
-        for (let k = 0; k < n; k++) [m[k][p], m[k][q]] = [c * m[k][p] - s * m[k][q], s * m[k][p] + c * m[k][q]];
-        for (let k = 0; k < n; k++) [m[p][k], m[q][k]] = [c * m[p][k] - s * m[q][k], s * m[p][k] + c * m[q][k]];
-        for (let k = 0; k < n; k++) [vectors[p][k], vectors[q][k]] = [c * vectors[p][k] - s * vectors[q][k], s * vectors[p][k] + c * vectors[q][k]];
+        for (let k = 0; k < n; k++) turn(m[k], p, m[k], q, c, s);
+        for (let k = 0; k < n; k++) turn(m[p], k, m[q], k, c, s);
+        for (let k = 0; k < n; k++) turn(vectors[p], k, vectors[q], k, c, s);
       }
     }
-    if (off < 1e-24) break;
+    if (off <= small) break;
   }
   return {values: m.map((row, i) => row[i]), vectors};
 }
