@@ -31,7 +31,7 @@ from patchprint.networks.network import TrainingRecord
 from patchprint.pipelines.adapt_judge import HeldOutPairs, verdict
 from patchprint.pipelines.matcher_training import MatcherSettings, MatcherTask
 from patchprint.pipelines.training_run import train_task
-from patchprint.training import checkpoint, resolve
+from patchprint.training import TrainConfig, checkpoint, resolve
 from patchprint.training.loop import train
 
 SFM = "sfm"  # folder in the work folder
@@ -106,6 +106,7 @@ def adapt(
     for_matcher = out if not of_descriptor else out.with_name(f"{out.stem}-matcher.safetensors")
     if settings.tune == "both":
         check_output_file(for_matcher, force)
+    config = _config(start, settings) if isinstance(start, NetworkModel) else None  # refused before the work
     if not (work / "tracks").is_dir():
         require("pycolmap", extra="sfm")
         if not _has_model(folder):
@@ -113,8 +114,8 @@ def adapt(
     report("1/3  points that several images show")
     store = _tracks(folder, work / "tracks", start.patch_scale, settings.strict)
     judge = HeldOutPairs(store, _unseen(store, settings.held_out, settings.seed))
-    if isinstance(start, NetworkModel) and of_descriptor:
-        info, counts = _tune_descriptor(start, store, judge, folder, out, work, settings, report)
+    if isinstance(start, NetworkModel) and config is not None and of_descriptor:
+        info, counts = _tune_descriptor(start, store, judge, folder, out, work, config, report)
         about = {"name": info.name, "sha256": info.sha256, "verdict": verdict(counts["start"], counts["tuned"])}
     else:
         about, counts = {"name": start.id.name, "sha256": start.id.sha256}, {}
@@ -139,18 +140,9 @@ def adapt(
     )
 
 
-def _tune_descriptor(
-    start: NetworkModel,
-    store: TrackStore,
-    judge: HeldOutPairs,
-    folder: Path,
-    out: Path,
-    work: Path,
-    settings: AdaptSettings,
-    report: Callable[[str], None],
-) -> tuple[ModelInfo, dict[str, np.ndarray]]:
-    """Train, judge and write a descriptor; returns what is written, and the verified matches of each candidate."""
-    config = resolve(
+def _config(start: NetworkModel, settings: AdaptSettings) -> TrainConfig:
+    """Return the settings of the training of a descriptor."""
+    return resolve(
         "sdgmnet",
         network=start.info.network,
         network_options=start.info.options,
@@ -170,21 +162,34 @@ def _tune_descriptor(
         log_every=max(settings.steps // 40, 1),
         tensorboard=False,
     )
+
+
+def _tune_descriptor(
+    start: NetworkModel,
+    store: TrackStore,
+    judge: HeldOutPairs,
+    folder: Path,
+    out: Path,
+    work: Path,
+    config: TrainConfig,
+    report: Callable[[str], None],
+) -> tuple[ModelInfo, dict[str, np.ndarray]]:
+    """Train, judge and write a descriptor; returns what is written, and the verified matches of each candidate."""
     learned = _without_images(store, judge.held_out)
-    points, fewest = learned.split("train").num_points, max(MIN_POINTS, settings.batch)
+    points, fewest = learned.split("train").num_points, max(MIN_POINTS, config.batch)
     if points < fewest:
         raise UserError(
             f"the images in {folder} share only {points} points for training, fewer than {fewest}; "
             "give images that overlap more, or more of them"
         )
-    report(f"2/3  tuning {settings.model} on {points} points, {settings.steps} steps")
+    report(f"2/3  tuning {config.init} on {points} points, {config.steps} steps")
     # A run that was stopped before its first checkpoint starts again.
     run = work / "training"
     begun = checkpoint.any_in(run / "checkpoints")
     outcome = train(config, learned, out=run, resume=begun, force=not begun)
     report("3/3  matching the images that were held out")
     # One threshold of the ratio test for both: a looser one alone gives more matches.
-    start_info = dataclasses.replace(start.info, ratio=_ratio(settings.model, store))
+    start_info = dataclasses.replace(start.info, ratio=_ratio(str(config.init), store))
     tuned = weights.load_network(outcome.last)
     candidates = {
         "start": (start.network, start_info),
