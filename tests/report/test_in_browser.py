@@ -73,7 +73,7 @@ def test_every_chart_and_picture_is_there(report: Path, open_page: Open) -> None
         chart.scroll_into_view_if_needed()
         assert count_colors(chart.locator("svg")) > 10, chart.locator("h3").inner_text()
     images = page.locator("img")
-    assert images.count() == 1 + 2 * 6 + 6
+    assert images.count() == 1 + 2 * 6
     assert page.evaluate("() => [...document.images].every((image) => image.complete && image.naturalWidth > 0)")
     assert page.title() == "Training of run", "text of others stays text"
     assert EVIL in page.locator("table.sortable").first.inner_text()
