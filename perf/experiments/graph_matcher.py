@@ -1,8 +1,8 @@
 """The graph matcher beside the ratio test, at the same precision, on scenes that it did not learn from.
 
-    python -m perf.experiments.graph_matcher --photos ../shared/data/photos --scenes oxford-landmarks/bodleian \
-        --others castle notredame liberty --cache runs/keypoint-choice --model sdgmnet \
-        --out results/experiments/graph-matcher.json
+    python -m perf.experiments.graph_matcher --photos ../shared/data/photos \
+        --scenes oxford-landmarks/bodleian oxford-landmarks/allsouls --others castle notredame liberty sceaux \
+        --warped 4 --real 9 --cache runs/keypoint-choice --model sdgmnet.fast --out results/experiments/graph-matcher.json
 
 Pairs are those of `perf.experiments.keypoint_choice`. For each kind of pairs and each matcher: right matches of a pair where
 all matches together have precision ``PRECISION`` (the threshold of ratio or probability that gives most of them), and right
