@@ -90,6 +90,7 @@ def test_a_lost_worker_and_a_lost_node_cost_nothing_but_time(
     fate.start()
     there = describe_folder(photos, tmp_path / "there", SETTINGS, cluster=Cluster())
     fate.join()
+    _wait(lambda: len(ray_cluster.nodes(ray)) == 2)  # Ray notices it a moment later
     assert len(ray_cluster.nodes(ray)) == 2
     assert contents(tmp_path / "there") == contents(tmp_path / "alone")
 
