@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -186,14 +186,12 @@ def fit_robustly(residuals: Callable[[np.ndarray], np.ndarray], size: int, scale
         squared = (values**2).sum(1) / scale**2
         return float((squared / (1 + squared)).sum())
 
-    def measured(at: np.ndarray) -> np.ndarray:
-        return np.clip(residuals(at), -_FARTHEST, _FARTHEST)  # infinite beyond a horizon
-
+    limited = partial(np.clip, a_min=-_FARTHEST, a_max=_FARTHEST)  # errors are infinite beyond a horizon
     at, damping = np.zeros(size), 1e-3
-    here = measured(at)
+    here = limited(residuals(at))
     least = loss(here)
     for _ in range(_FIT_STEPS):
-        slope = np.stack([(measured(at + step) - here) / _FIT_DELTA for step in _FIT_DELTA * np.eye(size)], 2)
+        slope = np.stack([(limited(residuals(at + step)) - here) / _FIT_DELTA for step in _FIT_DELTA * np.eye(size)], 2)
         weight = (1 + (here**2).sum(1) / scale**2) ** -2
         normal = np.einsum("m,mri,mrj->ij", weight, slope, slope)
         downhill = np.einsum("m,mri,mr->i", weight, slope, here)
@@ -202,7 +200,7 @@ def fit_robustly(residuals: Callable[[np.ndarray], np.ndarray], size: int, scale
                 step = np.linalg.solve(normal + damping * np.diag(np.diag(normal) + 1e-12), -downhill)
             except np.linalg.LinAlgError:
                 return at, least
-            values = measured(at + step)
+            values = limited(residuals(at + step))
             if loss(values) < least:
                 break
         else:

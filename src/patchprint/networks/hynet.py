@@ -182,7 +182,10 @@ def _block(inputs: int, outputs: int, stride: int = 1) -> list[nn.Module]:
 
 
 def _blocks(channels: int, count: int) -> list[nn.Module]:
-    return [part for _ in range(count) for part in _block(channels, channels)]
+    parts: list[nn.Module] = []
+    for _ in range(count):
+        parts += _block(channels, channels)
+    return parts
 
 
 def bias_frn_tlu(x: Tensor, shift: Tensor, weight: Tensor, bias: Tensor, tau: Tensor, eps: Tensor) -> Tensor:
