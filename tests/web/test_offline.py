@@ -6,7 +6,7 @@ import csv
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +23,13 @@ from patchprint.interop.images import read_gray
 from patchprint.matching import match
 from patchprint.networks import create
 from patchprint.web import offline
-from support.browser import DESK, PHONE, overflow, pixels, serious_violations
+from support.browser import CHROMIUM, DESK, FLAGS, PHONE, Visits, overflow, pixels, serious_violations
 from support.checkout import SHARED
 from support.known_images import texture
 from support.network_patches import smooth_patches, trained_looking
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.slow
 MODEL = "sdgmnet.tiny"
@@ -50,6 +50,31 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("library") / "library.html"
     out.write_text(f'<!doctype html><meta charset="utf-8"><script>{offline.worker_source()}</script>', "utf-8")
     return out
+
+
+@pytest.fixture(scope="module")
+def browser_with_gpu(browser: Browser, library: Path) -> Iterator[Browser]:
+    """Chromium with an emulated GPU for WebGPU, which the other tests' browser does not have."""
+    flags = (*FLAGS, "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
+    other = browser.browser_type.launch(executable_path=CHROMIUM, args=list(flags))
+    try:
+        page = other.new_page()
+        page.goto(library.as_uri())
+        if not page.evaluate("async () => Boolean(await navigator.gpu?.requestAdapter())"):
+            pytest.skip("this Chromium has no emulated adapter for WebGPU")
+        yield other
+    finally:
+        other.close()
+
+
+@pytest.fixture
+def open_page_with_gpu(browser_with_gpu: Browser) -> Iterator[Callable[..., Page]]:
+    visits = Visits(browser_with_gpu)
+    try:
+        yield visits.open
+        visits.check()
+    finally:
+        visits.close()
 
 
 def give(page: Page, *paths: Path) -> None:
@@ -260,6 +285,92 @@ def test_kernels_without_fused_simd_and_without_webassembly(
         "#about"
     ).inner_text()
     assert_same_features(page, "a", extract(images[0], load(MODEL, engine="float32"), max_keypoints=1024))
+
+
+def test_descriptors_with_webgpu(
+    page_file: Path, open_page_with_gpu: Callable[..., Page], images: tuple[Path, Path]
+) -> None:
+    page = open_page_with_gpu(f"{page_file.as_uri()}?kernels=webgpu")
+    give(page, *images)
+    wait(page)
+    assert "computed with WebGPU in" in page.locator("#about").inner_text()
+    assert_same_features(page, "a", extract(images[0], load(MODEL, engine="float32"), max_keypoints=1024))
+    # An emulated GPU is slower than WebAssembly, so it is taken on request only.
+    page = open_page_with_gpu(page_file)
+    page.locator("#about").filter(has_text="computed with WebAssembly").wait_for()
+
+
+def test_without_webgpu_where_it_is_asked_for(
+    page_file: Path, open_page: Callable[..., Page], images: tuple[Path, Path]
+) -> None:
+    page = open_page(f"{page_file.as_uri()}?kernels=webgpu")
+    give(page, *images)
+    wait(page)
+    assert "computed with WebAssembly" in page.locator("#about").inner_text()
+    assert_same_features(page, "a", extract(images[0], load(MODEL, engine="float32"), max_keypoints=1024))
+
+
+# Runs calls of the worker; `before` may break the GPU between them.
+ON_DEVICE = """async ([model, patches, count, before]) => {
+    const verdict = {}, given = Float32Array.from(patches);
+    const kinds = [(await calls.start({data: {model, verdict}, kind: "webgpu"})).kind];
+    if (before) (0, eval)(before);
+    const found = Array.from(await describePatches(given, count));
+    return [[...kinds, kindNow()], found];
+}"""
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "before", "kinds"),
+    [
+        ("hardnet", {"width": 4}, "", ["webgpu", "webgpu"]),
+        ("sosnet", {"width": 4}, "", ["webgpu", "webgpu"]),
+        ("strided", {"width": 6, "dim": 20, "fovea": 2}, "", ["webgpu", "webgpu"]),
+        ("strided", {"width": 6, "dim": 20, "fovea": 2}, "onDevice.batch = 16", ["webgpu", "webgpu"]),
+        ("strided", {"width": 6, "dim": 20, "fovea": 2}, "onDevice.device.destroy()", ["webgpu", "relaxed"]),
+        ("strided", {"width": 6, "dim": 20, "fovea": 2}, "onDevice.steps[0].blocks = 1e6", ["webgpu", "relaxed"]),
+        ("hynet", {"width": 4, "input_norm": "standard", "extra": 1}, "", ["relaxed", "relaxed"]),
+    ],
+    ids=["hardnet", "sosnet", "strided", "batches", "lost device", "invalid command", "layers it lacks"],
+)
+def test_networks_with_webgpu_and_what_it_cannot_do(
+    name: str,
+    options: dict[str, Any],
+    before: str,
+    kinds: list[str],
+    library: Path,
+    open_page_with_gpu: Callable[..., Page],
+) -> None:
+    network = trained_looking(name, **options)
+    with torch.no_grad():
+        network.half().float()  # as weights are stored
+    patches = smooth_patches(37, network.input_size).float() / 255
+    given = [offline.pack_network(network), patches.flatten().tolist(), len(patches), before]
+    used, found = open_page_with_gpu(library).evaluate(ON_DEVICE, given)
+    assert used == kinds
+    expected = network.describe(patches).numpy()
+    assert np.abs(np.array(found).reshape(expected.shape) - expected).max() < 1e-4
+
+
+def test_shader_that_does_not_compile_and_wrong_numbers(library: Path, open_page_with_gpu: Callable[..., Page]) -> None:
+    """Drivers with faults: the page computes without them."""
+    network = trained_looking("strided", width=6)
+    patches = smooth_patches(2, network.input_size).float() / 255
+    given = [offline.pack_network(network), patches.flatten().tolist(), len(patches), ""]
+    for old, broken in (("vec4f(low));", "vec4f(low)) * 1.1 + 0.1;"), ("{ return; }", "{ x }")):
+        page = open_page_with_gpu(library)
+        page.evaluate(
+            """([old, broken]) => {
+                const own = GPUDevice.prototype.createShaderModule;
+                GPUDevice.prototype.createShaderModule = function ({code}) {
+                    if (!code.includes(old)) throw new Error("nothing to break");
+                    return own.call(this, {code: code.replaceAll(old, broken)});
+                };
+            }""",
+            [old, broken],
+        )
+        used, _ = page.evaluate(ON_DEVICE, given)
+        assert used == ["relaxed", "relaxed"], (old, broken)
 
 
 def test_time_beside_python(page_file: Path, open_page: Callable[..., Page], tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ The page is joined out of the files in this folder, and out of page.css and imag
 page.html, page.css, page.js    what is seen; images are decoded here
 kernels.js                      WebAssembly SIMD, assembled in the browser, and the same in JavaScript
 dog.js, sampling.js, network.js keypoints, patches, descriptors
+webgpu.js                       descriptors on a GPU, where the browser has one
 matching.js, graph.js           matches
 geometry.js                     verification
 worker.js                       runs all of them in Web Workers, one for each image
@@ -30,7 +31,7 @@ from patchprint.networks.blocks import Fovea, PatchStandardization
 from patchprint.networks.hynet import TLU, FilterResponseNorm2d
 
 FOLDER = Path(__file__).resolve().parent
-IN_WORKER = ("kernels", "dog", "sampling", "network", "matching", "graph", "geometry", "worker")
+IN_WORKER = ("kernels", "dog", "sampling", "network", "webgpu", "matching", "graph", "geometry", "worker")
 LARGEST = 1_500_000  # bytes of the page
 
 

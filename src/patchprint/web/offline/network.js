@@ -84,12 +84,16 @@ class Network {
         else if (layer.kind === "frn" || layer.kind === "tlu") this.change(layer, current, items);
       }
       for (let item = 0; item < items; item++) {
-        const raw = this.kernels.view(this.output.address + 4 * item * this.output.stride, this.dim);
-        const length = Math.sqrt(raw.reduce((sum, each) => sum + each * each, 1e-10));
-        for (let i = 0; i < this.dim; i++) found[(start + item) * this.dim + i] = raw[i] / length;
+        this.normalize(this.kernels.view(this.output.address + 4 * item * this.output.stride, this.dim), found, start + item);
       }
     }
     return found;
+  }
+
+  // Write the first `dim` numbers of `raw` at unit length as descriptor `row`.
+  normalize(raw, found, row) {
+    const own = raw.subarray(0, this.dim), length = Math.sqrt(own.reduce((sum, each) => sum + each * each, 1e-10));
+    own.forEach((each, i) => { found[row * this.dim + i] = each / length; });
   }
 
   convolve(layer, items) {

@@ -23,7 +23,7 @@ function startWorker() {
   });
 }
 
-const kind = new URLSearchParams(location.search).get("kernels") ?? undefined; // "simd" or "javascript", to compare them
+const kind = new URLSearchParams(location.search).get("kernels") ?? undefined; // "simd", "javascript" or "webgpu", to compare them
 const workers = {a: startWorker(), b: startWorker()};
 const started = Promise.all(["a", "b"].map((side) => workers[side]("start", {data, kind})));
 
@@ -68,6 +68,7 @@ async function run() {
   verified.total = (performance.now() - before) / 1000;
   $("invitation").hidden = true;
   $("result").hidden = false;
+  showAbout(a.kind);
   showImages();
   showNumbers();
 }
@@ -235,8 +236,9 @@ form.matcher.addEventListener("change", () => {
 form.max_size.addEventListener("change", refresh);
 form.addEventListener("submit", (event) => event.preventDefault());
 form.ratio.value = form.ratio_number.value = (data.model.ratio ?? 0.8).toFixed(2);
-started.then(([{kind: used}]) => {
-  const how = {relaxed: "WebAssembly with fused SIMD", simd: "WebAssembly with SIMD", javascript: "plain JavaScript"}[used];
+function showAbout(used) {
+  const how = {webgpu: "WebGPU", relaxed: "WebAssembly with fused SIMD", simd: "WebAssembly with SIMD", javascript: "plain JavaScript"}[used];
   $("about").textContent = `${data.model.name}: ${data.model.dim} numbers per keypoint, computed with ${how} in two workers of this page. `
     + `The page is one file; it works offline and asks for nothing. Made by patchprint export (Apache-2.0).`;
-}).catch((error) => showProblem(error.message));
+}
+started.then(([{kind: used}]) => showAbout(used)).catch((error) => showProblem(error.message));

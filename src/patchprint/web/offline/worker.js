@@ -1,19 +1,21 @@
 // Runs in a Web Worker: answers {id, call, given} with {id, result} or {id, error}.
 "use strict";
 
-let kernels, network, graphNetwork, data;
+let kernels, network, onDevice, graphNetwork, data; // onDevice: the network in WebGPU, or null
 
 const calls = {
-  start(given) {
+  // kind: of the kernels, or "webgpu", which takes emulated GPUs also; by default what is fastest
+  async start(given) {
     data = given.data;
-    kernels = new Kernels(given.kind);
+    kernels = new Kernels(given.kind === "webgpu" ? undefined : given.kind);
     network = new Network(kernels, data.model);
     graphNetwork = data.graph && new GraphNetwork(kernels, data.graph);
-    return {kind: kernels.kind};
+    onDevice = [undefined, "webgpu"].includes(given.kind) ? await DeviceNetwork.create(network, Boolean(given.kind)) : null;
+    return {kind: kindNow()};
   },
 
   // Keypoints and descriptors of an image, given as RGBA pixels.
-  describe({pixels, width, height, isPng, maxSize, maxKeypoints}) {
+  async describe({pixels, width, height, isPng, maxSize, maxKeypoints}) {
     const clock = stopwatch();
     let gray = toGray(pixels, isPng), [w, h] = [width, height];
     const factor = maxSize && maxSize < Math.max(width, height) ? Math.max(width, height) / maxSize : 1;
@@ -24,11 +26,11 @@ const calls = {
     const levels = pyramid(gray, w, h), {size} = network, patches = new Float32Array(points.length * size * size);
     points.forEach((point, row) => samplePatch(levels, point, data.model.patch_scale, size, patches, row * size * size));
     clock("patches");
-    const descriptors = network.describe(patches, points.length);
+    const descriptors = await describePatches(patches, points.length);
     clock("network");
     const shift = 0.5 * factor - 0.5;
     for (const point of points) Object.assign(point, {x: point.x * factor + shift, y: point.y * factor + shift, scale: point.scale * factor});
-    return {points, descriptors, seconds: clock.seconds};
+    return {points, descriptors, kind: kindNow(), seconds: clock.seconds};
   },
 
   match({a, b, matcher}) {
@@ -44,6 +46,17 @@ const calls = {
     return {...found, seconds: clock.seconds};
   },
 };
+
+const kindNow = () => (onDevice ? "webgpu" : kernels.kind);
+
+async function describePatches(patches, count) {
+  try {
+    if (onDevice) return await onDevice.describe(patches, count);
+  } catch {
+    onDevice = null; // lost, or out of memory
+  }
+  return network.describe(patches, count);
+}
 
 // clock(name) adds the seconds since the last call to clock.seconds.
 function stopwatch() {
@@ -87,10 +100,13 @@ function shrunk(gray, width, height, factor) {
   return {gray: out, width: w, height: h};
 }
 
-self.onmessage = ({data: {id, call, given}}) => {
+async function answer({id, call, given}) {
   try {
-    self.postMessage({id, result: calls[call](given)});
+    self.postMessage({id, result: await calls[call](given)});
   } catch (error) {
     self.postMessage({id, error: error instanceof RangeError ? "the image is too large for the memory of this browser; choose fewer pixels" : String(error)});
   }
-};
+}
+
+let last = Promise.resolve(); // one call after the other
+self.onmessage = ({data: message}) => { last = last.then(() => answer(message)); };
