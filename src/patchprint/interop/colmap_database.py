@@ -63,7 +63,7 @@ class Cameras:
         """Raise UserError where images of other sizes are said to come from a single camera."""
         sizes = dict[str, tuple[int, int]]()
         for name in names if self.single_camera else ():
-            with contextlib.suppress(UserError, OSError):  # reported by whoever reads the image
+            with contextlib.suppress(UserError, OSError):  # reported where the image is read
                 sizes[name] = image_size(folder / name)
         usual = Counter(sizes.values()).most_common(1)
         for name, size in sizes.items():

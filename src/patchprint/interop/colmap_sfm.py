@@ -92,7 +92,7 @@ def max_parallel_images(
         raise UserError(f"the memory must be above 0 GB, got {memory_gb:g}")
     largest = 1.0
     for name in names:
-        with contextlib.suppress(UserError, OSError):  # reported by whoever reads the image
+        with contextlib.suppress(UserError, OSError):  # reported where the image is read
             width, height = image_size(Path(image_folder) / name)
             shrink = 1.0 if max_image_size is None else min(1.0, max_image_size / max(width, height))
             largest = max(largest, width * height * shrink**2)
