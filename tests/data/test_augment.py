@@ -17,6 +17,7 @@ from patchprint.data.augment import (
     _luma,
     _turn_hue,
     blur,
+    change_light,
     create,
     jpeg,
 )
@@ -57,7 +58,13 @@ def test_presets_give_finite_maps_and_patches_and_repeat(preset):
     lit = augmentation.light(KEY, patches)
     assert lit.shape == patches.shape and lit.isfinite().all()
     assert float(lit.min()) >= 0.0 and float(lit.max()) <= 1.0
-    changes_light = preset in ("photos", "strong", "wide", "wider")  # ours; those of the papers leave the light alone
+    changes_light = preset in (
+        "photos",
+        "strong",
+        "wide",
+        "wider",
+        "relit",
+    )  # ours; those of the papers leave the light alone
     assert torch.equal(lit, patches) != changes_light
 
 
@@ -134,6 +141,23 @@ def test_jpeg_is_near_a_real_encoder(quality):
 def test_jpeg_of_a_side_that_is_not_a_multiple_of_eight():
     patches = torch.rand(3, 1, 29, 29, generator=torch.Generator().manual_seed(0))
     assert jpeg(patches, torch.full((3,), 90.0)).shape == patches.shape
+
+
+def test_other_light_is_of_each_image_and_as_strong_as_asked_for():
+    image = torch.from_numpy(texture(60, 76)).float()[None, None].expand(40, -1, -1, -1) / 255
+    lit = change_light(image, KEY)
+    assert lit.shape == image.shape and float(lit.min()) >= 0 and float(lit.max()) <= 1
+    torch.testing.assert_close(change_light(image[30:], KEY, first=30), lit[30:])
+    assert (change_light(image, KEY, 0.0) - image).abs().max() < 0.02
+    alike = [np.corrcoef(each.flatten(), image[0].flatten())[0, 1] for each in lit]
+    mild = [np.corrcoef(each.flatten(), image[0].flatten())[0, 1] for each in change_light(image, KEY, 0.3)]
+    assert min(alike) < 0 < np.median(alike) < np.median(mild)
+
+
+def test_relit_shows_so_many_views_in_other_light():
+    patches = torch.from_numpy(texture(32, 32)).float().expand(200, 2, 1, -1, -1) / 255
+    lit = Augmentation(relit=0.25).light(KEY, patches)
+    assert 0.2 < float((lit != patches).flatten(2).any(2).float().mean()) < 0.3
 
 
 def wide(count=4000):

@@ -19,7 +19,7 @@ from patchprint.common.errors import UserError
 from patchprint.common.registry import Registry
 
 _JOINT, _ROTATION, _CROP, _SCALE, _SHEAR, _SHIFT = range(6)
-_GAMMA, _CONTRAST, _BRIGHTNESS, _NOISE, _BLUR, _JPEG = range(6, 12)
+_GAMMA, _CONTRAST, _BRIGHTNESS, _NOISE, _BLUR, _JPEG, _RELIT = range(6, 13)
 Turns = Literal["none", "uniform", "half", "transpose"]
 Flips = Literal["none", "horizontal", "vertical", "either"]
 
@@ -32,9 +32,10 @@ class Augmentation:
     90, 180 or 270; "transpose" swaps rows and columns with probability one half. ``flips``: "horizontal" or "vertical" with
     probability one half, "either" one of left-right, up-down and none. Then for each view: ``rotation`` +- degrees; ``crop``
     the smallest area fraction and ``crop_ratio`` the smallest and largest aspect of a random resized crop; ``scale`` +-
-    octaves; ``shear`` +- relative stretch along a random direction; ``shift`` +- half sides. Light: ``gamma`` and
-    ``contrast`` +- octaves, ``brightness`` +- of full white; noise and blur (sigma in gray levels of 1 and in pixels) and
-    JPEG (lowest quality) are drawn up to their limit for half of the patches.
+    octaves; ``shear`` +- relative stretch along a random direction; ``shift`` +- half sides. Light: ``relit`` the part of the
+    views that `change_light` shows; of the others, ``gamma`` and ``contrast`` +- octaves, ``brightness`` +- of full
+    white; noise and blur (sigma in gray levels of 1 and in pixels) and JPEG (lowest quality) are drawn up to their limit
+    for half of the patches.
     """
 
     turns: Turns = "none"
@@ -51,6 +52,7 @@ class Augmentation:
     noise: float = 0.0
     blur: float = 0.0
     jpeg: int = 100
+    relit: float = 0.0
 
     channels: ClassVar[int] = 1
 
@@ -108,6 +110,10 @@ class Augmentation:
         if self.jpeg < 100:
             strength = _half_of_the_time(rng.fold_in(key, _JPEG), count, before)
             out = jpeg(out, 100.0 - strength * (100.0 - self.jpeg))
+        if self.relit:
+            chosen = rng.uniform(rng.fold_in(key, _RELIT), count, first=before) < self.relit
+            relit = change_light(patches.flatten(0, 1), rng.fold_in(rng.fold_in(key, _RELIT), 1), first=before)
+            out = torch.where(chosen[:, None, None, None], relit, out)
         return out.reshape(patches.shape)
 
     def _joint(self, key: Tensor, num_points: int) -> Tensor:
@@ -247,8 +253,10 @@ _STRONG = dataclasses.replace(_FLIPROT, rotation=12.0, scale=0.3, shear=0.15, sh
 _STRONG = dataclasses.replace(_STRONG, gamma=0.6, contrast=0.6, brightness=0.12, noise=0.04, blur=1.2, jpeg=20)
 
 # method-facts sections 1 to 7. SDGMNet's rotation fills with black; here the surroundings or the border are read.
-# No augmentation is on record for TFeat. "photos", "strong", "wide" and "wider" are ours, for images, where surroundings
-# are real; "wide" is for keypoints whose scale and angle are off by as much as a detector's are, "wider" for the worst of them.
+# No augmentation is on record for TFeat. "photos", "strong", "wide", "wider" and "relit" are ours, for images, where
+# surroundings are real.
+# "wide" is for keypoints whose scale and angle are off by as much as a detector's are, "wider" for the worst of them,
+# "relit" is "wide" with half of the views in very different light.
 # "crop-flip" and "simclr" are for whole images.
 PRESETS: Registry[Augmentation | ImageAugmentation] = Registry(
     "augmentation",
@@ -266,6 +274,7 @@ PRESETS: Registry[Augmentation | ImageAugmentation] = Registry(
         "strong": _STRONG,
         "wide": dataclasses.replace(_STRONG, rotation=20.0, scale=0.45, shear=0.25, shift=0.08),
         "wider": dataclasses.replace(_STRONG, rotation=30.0, scale=0.65, shear=0.3, shift=0.1),
+        "relit": dataclasses.replace(_STRONG, rotation=20.0, scale=0.45, shear=0.25, shift=0.08, relit=0.5),
         "crop-flip": ImageAugmentation(crop=0.16),  # SEC's metric learning
         "simclr": ImageAugmentation(crop=0.08, colors=0.5, gray=0.2),  # for CIFAR-10
     },
@@ -273,7 +282,7 @@ PRESETS: Registry[Augmentation | ImageAugmentation] = Registry(
 
 
 def create(preset: str, channels: int = 1) -> Augmentation | ImageAugmentation:
-    """Create the augmentation of a paper, or one of ours ("none", "photos", "strong", "wide", "wider")."""
+    """Create the augmentation of a paper, or one of ours ("none", "photos", "strong", "wide", "wider", "relit")."""
     chosen = PRESETS[preset]
     if chosen.channels != channels and preset != "none":
         kinds = {1: "gray patches", 3: "whole images"}
@@ -343,11 +352,11 @@ def blur(patches: Tensor, sigma: Tensor) -> Tensor:
 
 def jpeg(patches: Tensor, quality: Tensor) -> Tensor:
     """Simulate JPEG artifacts: quantize 8x8 DCT coefficients as ``quality`` (N,) in (1, 100] does."""
-    count, _, size, _ = patches.shape
-    padding = -size % 8
-    padded = F.pad(patches, (0, padding, 0, padding), mode="replicate") if padding else patches
-    cells = (size + padding) // 8
-    blocks = padded.reshape(count, cells, 8, cells, 8).transpose(2, 3) * 255.0 - 128.0
+    count, _, height, width = patches.shape
+    below, right = -height % 8, -width % 8
+    padded = F.pad(patches, (0, right, 0, below), mode="replicate") if below or right else patches
+    rows, columns = (height + below) // 8, (width + right) // 8
+    blocks = padded.reshape(count, rows, 8, columns, 8).transpose(2, 3) * 255.0 - 128.0
     # Orthonormal DCT-II of 8 values, (8, 8).
     order = torch.arange(8, device=patches.device).float()
     basis = torch.cos(torch.pi / 8.0 * (order + 0.5) * order[:, None]) * 0.5
@@ -355,16 +364,144 @@ def jpeg(patches: Tensor, quality: Tensor) -> Tensor:
     percent = torch.where(quality < 50, 5000.0 / quality, 200.0 - 2.0 * quality)
     # Unpacked from single numbers, since a CUDA graph cannot copy a list from the host.
     shift = 7 * torch.arange(8, device=patches.device)
-    rows = [torch.full((8,), number, dtype=torch.int64, device=patches.device) >> shift for number in _LUMINANCE_ROWS]
-    table = (torch.stack(rows) & 127).float()
+    packed = [torch.full((8,), number, dtype=torch.int64, device=patches.device) >> shift for number in _LUMINANCE_ROWS]
+    table = (torch.stack(packed) & 127).float()
     step = torch.floor(table * percent[:, None, None] / 100.0 + 0.5).clamp(min=1.0)[:, None, None]
     rounded = torch.round(_both_sides(blocks, basis) / step) * step
     restored = (_both_sides(rounded, basis.T) + 128.0) / 255.0
-    restored = restored.transpose(2, 3).reshape(count, 1, cells * 8, cells * 8)
-    return restored[..., :size, :size].clamp(0.0, 1.0)
+    restored = restored.transpose(2, 3).reshape(count, 1, rows * 8, columns * 8)
+    return restored[..., :height, :width].clamp(0.0, 1.0)
 
 
 def _both_sides(blocks: Tensor, basis: Tensor) -> Tensor:
     """basis @ block @ basis^T in float32 whatever autocast says: rounding would show its coarser digits."""
     with torch.autocast(device_type=blocks.device.type, enabled=False):
         return basis @ blocks.float() @ basis.T
+
+
+_FIELD, _EDGE, _SHADOW, _REGIONS, _HAZE, _CURVES, _NIGHT, _LAMP, _SMEAR, _GRAIN, _PACKED = range(20, 31)
+_WAVES = 4  # of a random field
+_KNOTS = 6  # of a tone curve
+_TAPS = 4  # pixels to each side that a blur reaches
+
+
+def change_light(images: Tensor, key: Tensor, strength: float = 1.0, first: int = 0) -> Tensor:
+    """Show images or patches in other light and by another camera, each change with its own probability.
+
+    Of the scene change: fields of light, shadows, the brightness of whole regions (up to its sign, as by seasons and between
+    sensors), haze, night with lamps. Of the camera: gamma, other tone curves, inversion, contrast, focus, motion, noise, JPEG.
+
+    Args:
+        strength: multiplies probabilities and strengths; 0 changes nothing but the digits.
+        first: how many images precede these in the global batch.
+
+    Shape:
+        (N, 1, H, W) in [0, 1] -> the same.
+    """
+    draw = _Draw(key, len(images), first)
+    values = _light_scene(images, draw, strength)
+    values = _expose(values, draw, strength)
+    values = _smear(values, draw, strength)
+    usual, strong = draw(_GRAIN, 0, 0.015), draw(_GRAIN, 0.015, 0.06, 1)
+    deviation = torch.where(draw.chance(_GRAIN, 0.3), strong, usual) * strength
+    noise = rng.normal(rng.fold_in(rng.fold_in(key, _GRAIN), 9), tuple(values.shape), first)
+    values = (values + noise * deviation).clamp(0.0, 1.0)
+    return jpeg(values, 100.0 - strength * draw(_PACKED, 5.0, 85.0).flatten())
+
+
+@dataclass(frozen=True, eq=False)
+class _Draw:
+    """Random numbers of each image, (N, 1, 1, 1), by purpose and number."""
+
+    key: Tensor
+    count: int
+    first: int
+
+    def __call__(self, purpose: int, low: float, high: float, number: int = 0) -> Tensor:
+        key = rng.fold_in(rng.fold_in(self.key, purpose), number)
+        return rng.uniform(key, (self.count, 1, 1, 1), low, high, self.first)
+
+    def chance(self, purpose: int, probability: float, number: int = 0) -> Tensor:
+        return self(purpose, 0.0, 1.0, 1000 + number) < probability
+
+    def field(self, like: Tensor, number: int) -> Tensor:
+        """Draw smooth random numbers of unit variance for each pixel, (N, 1, H, W), as a sum of waves."""
+        x, y = _coordinates(like)
+        total = torch.zeros((), device=like.device)
+        for wave in range(_WAVES):
+            place = 10 * number + wave
+            along, length = self(_FIELD, 0, 2 * math.pi, 3 * place), self(_FIELD, 0.5, 4.0, 3 * place + 1)
+            phase = self(_FIELD, 0, 2 * math.pi, 3 * place + 2)
+            total = total + torch.cos(length * (along.cos() * x + along.sin() * y) + phase)
+        return total * (2 / _WAVES) ** 0.5
+
+
+def _coordinates(like: Tensor) -> tuple[Tensor, Tensor]:
+    """Columns (1, W) and rows (H, 1) of pixels; the shorter side goes from -1 to 1."""
+    height, width = like.shape[-2:]
+    half = min(height, width) / 2
+    column, row = torch.arange(width, device=like.device), torch.arange(height, device=like.device)
+    return (column - (width - 1) / 2)[None] / half, (row - (height - 1) / 2)[:, None] / half
+
+
+def _light_scene(values: Tensor, draw: _Draw, strength: float) -> Tensor:
+    x, y = _coordinates(values)
+    field = torch.exp(0.6 * strength * draw.field(values, 0))
+    values = torch.where(draw.chance(_FIELD, 0.5 * strength), values * field, values)
+    for number in (0, 1):
+        along = draw(_EDGE, 0, 2 * math.pi, 3 * number)
+        edge = along.cos() * (x - draw(_EDGE, -1, 1, 3 * number + 1)) + along.sin() * (
+            y - draw(_EDGE, -1, 1, 3 * number + 2)
+        )
+        depth = torch.where(draw.chance(_EDGE, 0.5, number), 4 * edge, draw.field(values, 1 + number))
+        share = torch.sigmoid(depth * torch.exp(draw(_SHADOW, -1, 3, 2 * number)))
+        shadow = values * (1 - share * draw(_SHADOW, 0.3, 0.75, 2 * number + 1))
+        values = torch.where(draw.chance(_SHADOW, (0.35, 0.2)[number] * strength, number), shadow, values)
+    cells = max(1, min(values.shape[-2:]) // 8)
+    coarse = F.avg_pool2d(values, cells, cells, ceil_mode=True, count_include_pad=False)
+    regions = F.interpolate(coarse, values.shape[-2:], mode="bilinear", align_corners=False)
+    mean = values.mean((-2, -1), keepdim=True)
+    detail = (values - regions) * torch.exp(0.5 * draw.field(values, 3))
+    other = mean + (regions - mean) * draw(_REGIONS, -0.6, 1.3) + detail
+    values = torch.where(draw.chance(_REGIONS, 0.2 * strength), other, values)
+    haze = (draw(_HAZE, 0.2, 0.7) * (1 + 0.4 * draw.field(values, 4))).clamp(0, 0.85)
+    hazy = values * (1 - haze) + draw(_HAZE, 0.6, 1.0, 1) * haze
+    values = torch.where(draw.chance(_HAZE, 0.2 * strength), hazy, values)
+    values = values.clamp(1e-4, 1.5) ** torch.exp(draw(_GAMMA, -0.8, 0.8) * strength)
+    night = values ** draw(_NIGHT, 1, 2) * draw(_NIGHT, 0.15, 0.5, 1)
+    for number in range(3):
+        distance = (x - draw(_LAMP, -1.2, 1.2, 4 * number)) ** 2 + (y - draw(_LAMP, -1.2, 1.2, 4 * number + 1)) ** 2
+        light = draw(_LAMP, 1, 5, 4 * number + 2) * draw.chance(_LAMP, 0.5, number)
+        night = night * (1 + light * torch.exp(-0.5 * distance / draw(_LAMP, 0.06, 0.6, 4 * number + 3) ** 2))
+    return torch.where(draw.chance(_NIGHT, 0.2 * strength), night, values)
+
+
+def _expose(values: Tensor, draw: _Draw, strength: float) -> Tensor:
+    """Inversion, tone curves, contrast and brightness."""
+    values = torch.where(draw.chance(_CURVES, 0.06 * strength, 0), values.amax((-2, -1), keepdim=True) - values, values)
+    knots = torch.cat([draw(_CURVES, 0, 1, 2 + number) for number in range(_KNOTS)], 1).flatten(1)
+    # One of three curves is not monotone, as between sensors.
+    knots = torch.where(draw.chance(_CURVES, 0.7, 1)[:, 0, 0], knots.sort(1).values, knots)
+    position = values.clamp(0, 1) * (_KNOTS - 1)
+    below = position.floor().clamp(max=_KNOTS - 2)
+    low, high = (knots.gather(1, (below.long() + step).flatten(1)).view_as(values) for step in (0, 1))
+    values = torch.where(draw.chance(_CURVES, 0.15 * strength, 2), torch.lerp(low, high, position - below), values)
+    contrast = torch.exp(draw(_CONTRAST, -0.8, 0.4) * strength)
+    mean = values.mean((-2, -1), keepdim=True)
+    return (values - mean) * contrast + mean + draw(_BRIGHTNESS, -0.15, 0.15) * strength
+
+
+def _smear(values: Tensor, draw: _Draw, strength: float) -> Tensor:
+    """Blur some images as out of focus, others as by a motion."""
+    moved = draw.chance(_SMEAR, 0.08 * strength, 1)
+    blurred = draw.chance(_SMEAR, 0.3 * strength, 0)
+    long = torch.where(moved, draw(_SMEAR, 0.8, 2.0), torch.where(blurred, draw(_SMEAR, 0.4, 1.6, 1), 0.05))
+    short = torch.where(moved, 0.3, long)
+    angle = draw(_SMEAR, 0, math.pi, 2)
+    tap = torch.arange(-_TAPS, _TAPS + 1, device=values.device)
+    x, y = tap[None], tap[:, None]
+    along, across = angle.cos() * x + angle.sin() * y, angle.cos() * y - angle.sin() * x
+    kernels = torch.exp(-0.5 * ((along / long) ** 2 + (across / short) ** 2))
+    kernels = kernels / kernels.sum((-2, -1), keepdim=True)
+    padded = F.pad(values, (_TAPS,) * 4, mode="replicate").transpose(0, 1)
+    return F.conv2d(padded, kernels, groups=len(values)).transpose(0, 1)
