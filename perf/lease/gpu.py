@@ -322,7 +322,9 @@ def work(arguments: argparse.Namespace) -> None:
     """Do all runs of the list, the first ones first, several at a time, as soon as their data are there."""
     items, failed = read_list(arguments.list), set[str]()
     workers = [Worker(_runner) for _ in range(arguments.jobs)]
-    for number, worker in enumerate(workers):  # the first run, which should be the longest, does not wait for the others
+    for number, worker in enumerate(
+        workers
+    ):  # the first run, which should be the longest, does not wait for the others
         os.environ["CUDA_MPS_CLIENT_PRIORITY"] = str(min(number, 1))
         worker.start()
     in_hand: dict[Worker, tuple[Item, Plan]] = {}
