@@ -61,6 +61,30 @@ print(given_back, kept, pages_held() - before)
     assert held_in_the_end < 20_000_000 // 1024  # the pages of one tensor
 
 
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no such setting")
+def test_detection_keeps_its_memory_until_it_is_given_back() -> None:
+    program = """
+import resource, numpy as np
+from patchprint.common.devices import give_memory_back
+from patchprint.detectors import detect
+image = np.random.default_rng(0).integers(0, 255, (700, 900), np.uint8)
+def new_pages():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    detect(image, max_keypoints=10)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+def pages_held():
+    return int(open("/proc/self/statm").read().split()[1])
+first, kept = new_pages(), [new_pages() for _ in range(4)][-1]
+held = pages_held()
+give_memory_back()
+print(first, kept, held - pages_held())
+"""
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    first, kept, given_back = map(int, said.split())
+    assert 3 * kept < first
+    assert given_back > 700 * 900 * 100 // 4096  # SIFT takes 240 bytes for each pixel
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 50])
 def test_every_item_is_done_once_and_answered_in_order(count: int) -> None:
     done: list[int] = []

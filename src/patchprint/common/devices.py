@@ -22,6 +22,7 @@ Result = TypeVar("Result")
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 _UNLIMITED = (1 << 31) - 1  # bytes, the most that mallopt takes
+_KEPT = 1 << 30  # bytes of freed memory that stay in a process that detects keypoints
 
 
 def choose_device(device: str | torch.device = "auto") -> torch.device:
@@ -125,19 +126,43 @@ def keep_freed_memory() -> Iterator[None]:
     """Keep freed memory in the process for reuse, until the end (glibc only; elsewhere a no-op).
 
     Otherwise each large tensor is new memory, whose pages the system has to clear; results/speed/kept-memory.json has what
-    that costs a training step on a CPU. Afterwards the thresholds are those that glibc itself arrives at.
+    that costs a training step on a CPU.
     """
-    if sys.platform != "linux" or not hasattr(library := ctypes.CDLL(None), "mallopt"):
-        yield
-        return
-    library.mallopt(_M_MMAP_THRESHOLD, _UNLIMITED)
-    library.mallopt(_M_TRIM_THRESHOLD, _UNLIMITED)
+    _tune_malloc(_UNLIMITED, _UNLIMITED)
     try:
         yield
     finally:
-        library.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
-        library.mallopt(_M_TRIM_THRESHOLD, 64 << 20)
+        give_memory_back()
+
+
+def reuse_memory() -> None:
+    """Keep up to a gibibyte of freed memory in the process from now on (glibc only; elsewhere a no-op).
+
+    OpenCV's SIFT takes 240 bytes for every pixel; clearing the pages takes as long as its arithmetic.
+    """
+    _tune_malloc(_UNLIMITED, _KEPT)
+
+
+def give_memory_back() -> None:
+    """Return freed memory to the system, now and as soon as it is freed: the thresholds that glibc itself arrives at."""
+    library = _tune_malloc(32 << 20, 64 << 20)
+    if library is not None:
         library.malloc_trim(0)
+
+
+def _tune_malloc(mmap: int, trim: int) -> ctypes.CDLL | None:
+    """Set from how many bytes on memory is mapped for itself, and how much freed memory is kept."""
+    library = _glibc()
+    if library is not None:
+        library.mallopt(_M_MMAP_THRESHOLD, mmap)
+        library.mallopt(_M_TRIM_THRESHOLD, trim)
+    return library
+
+
+@functools.cache
+def _glibc() -> ctypes.CDLL | None:
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    return library if hasattr(library, "mallopt") else None
 
 
 class Recording:

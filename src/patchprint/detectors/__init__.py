@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from patchprint.common.devices import reuse_memory
 from patchprint.common.errors import UserError
 from patchprint.common.registry import FileRegistry
 from patchprint.common.types import Keypoints
@@ -119,6 +120,7 @@ def detect(
     if mask is not None and np.shape(mask) != image.shape:
         raise UserError(f"the mask has shape {np.shape(mask)}, the image {image.shape}; they must be equal")
     size = (image.shape[1], image.shape[0])
+    reuse_memory()
 
     def search(pixels: np.ndarray, allowed: np.ndarray | None) -> Keypoints:
         found = chosen.find(pixels, max_keypoints, allowed)

@@ -257,8 +257,18 @@ def four_digits(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def take_turns(what: str, tasks: Mapping[str, Task], rounds: int, device: torch.device) -> dict[str, list[float]]:
-    """Return the seconds of one call of each task in each round. Its first calls, which may compile, do not count."""
+def take_turns(
+    what: str,
+    tasks: Mapping[str, Task],
+    rounds: int,
+    device: torch.device,
+    prepare: Callable[[str], object] | None = None,
+) -> dict[str, list[float]]:
+    """Return the seconds of one call of each task in each round. Its first calls, which may compile, do not count.
+
+    Args:
+        prepare: called with the name of the task before each turn, whose first call does not count then.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     with Progress(f"timing {what}", len(tasks) * (rounds + 1), "call") as progress:
         calls = {}
@@ -269,6 +279,9 @@ def take_turns(what: str, tasks: Mapping[str, Task], rounds: int, device: torch.
         for _ in range(rounds):
             for name, task in tasks.items():
                 time.sleep(PAUSE)
+                if prepare is not None:
+                    prepare(name)
+                    task()
                 seconds[name].append(_seconds(task, calls[name], device))
                 progress.update()
     return seconds
