@@ -82,8 +82,13 @@ def main(
     masked = [None if masks is None else find_mask(masks, path.name) for path in (a, b)]
     if masks is not None and not any(masked):
         raise UserError(f"{masks} holds no mask of {a.name} or {b.name}; expected for example {a.name}.png")
-    first = describe_found(replace(find_keypoints(images.pop(0), describe, mask=masked[0]), path=a), model)
-    second = describe_found(replace(find_keypoints(images.pop(0), describe, mask=masked[1]), path=b), model)
+    there = model.device
+    first = describe_found(
+        replace(find_keypoints(images.pop(0), describe, mask=masked[0], device=there), path=a), model
+    )
+    second = describe_found(
+        replace(find_keypoints(images.pop(0), describe, mask=masked[1], device=there), path=b), model
+    )
     say_ratio(matching, first)
     matches = match_and_verify(first, second, matching, device=device)
     seconds = round(time.monotonic() - started, 3)

@@ -29,6 +29,8 @@ _CELL = 16  # keypoints that a cell of the spreading grid should hold
 
 # Image uint8 (H, W), how many keypoints are wanted at least (None: the detector's own number), mask (H, W) or None.
 Find = Callable[[np.ndarray, int | None, np.ndarray | None], Keypoints]
+# The same on a CUDA device, where the keypoints stay.
+FindOnGpu = Callable[[np.ndarray, int | None, np.ndarray | None, torch.device], Keypoints]
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class Detector:
     ``finds`` is the structure it responds to, which selects the known images that test its positions, scales and angles.
     ``find`` may return more than are wanted; ``detect`` keeps the strongest. A detector without scores is ordered by scale,
     one that knows no scale or no angle returns a fixed scale and angle 0. ``settings`` are named sets of further arguments
-    of ``find``. ``package`` is what must be installed for it.
+    of ``find``. ``package`` is what must be installed for it. ``find_on_gpu`` finds the same keypoints on a CUDA device but for
+    one or two in a thousand; without it they are found on the CPU.
     """
 
     summary: str
@@ -46,14 +49,18 @@ class Detector:
     find: Find
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     package: str = "cv2"
+    find_on_gpu: FindOnGpu | None = None
 
     def variants(self) -> dict[str, Detector]:
         """Return the detector with each of its named settings."""
         found = {}
         for setting, arguments in self.settings.items():
             text = ", ".join(f"{name} {value}" for name, value in arguments.items())
-            find = functools.partial(self.find, **arguments)
-            found[setting] = dataclasses.replace(self, summary=f"{self.summary}; {text}", find=find, settings={})
+            changed: dict[str, Any] = {"summary": f"{self.summary}; {text}", "settings": {}}
+            changed["find"] = functools.partial(self.find, **arguments)
+            if self.find_on_gpu is not None:
+                changed["find_on_gpu"] = functools.partial(self.find_on_gpu, **arguments)
+            found[setting] = dataclasses.replace(self, **changed)
         return found
 
 
@@ -104,8 +111,9 @@ def detect(
     mask: np.ndarray | None = None,
     spread: bool = True,
     upright: bool = False,
+    device: str | torch.device = "cpu",
 ) -> Keypoints:
-    """Detect the keypoints of an image, strongest first.
+    """Detect the keypoints of an image, strongest first; the result is on the CPU.
 
     Args:
         image: uint8 (H, W).
@@ -115,23 +123,30 @@ def detect(
         mask: (H, W); keypoints where it is zero are left out.
         spread: give every part of the image its share before the strongest fill the rest.
         upright: set all angles to zero, and count a point that was found with two angles once.
+        device: where they are searched, if the detector can (``Detector.find_on_gpu``).
     """
-    chosen = check_detector(detector, max_keypoints)
+    chosen, place = check_detector(detector, max_keypoints), torch.device(device)
     if mask is not None and np.shape(mask) != image.shape:
         raise UserError(f"the mask has shape {np.shape(mask)}, the image {image.shape}; they must be equal")
     size = (image.shape[1], image.shape[0])
     reuse_memory()
 
     def search(pixels: np.ndarray, allowed: np.ndarray | None) -> Keypoints:
-        found = chosen.find(pixels, max_keypoints, allowed)
+        if chosen.find_on_gpu is not None and place.type == "cuda":
+            found = chosen.find_on_gpu(pixels, max_keypoints, allowed, place)
+        else:
+            found = chosen.find(pixels, max_keypoints, allowed)
         return found.upright().unique_places() if upright else found
+
+    def search_tile(pixels: np.ndarray, allowed: np.ndarray | None) -> Keypoints:
+        return search(pixels, allowed).to("cpu")
 
     def keep(found: Keypoints) -> Keypoints:
         return found if max_keypoints is None else candidates(found, max_keypoints, size, spread)
 
     whole = image.size <= _tiles.WHOLE
-    found = search(image, mask) if whole else _tiles.search_in_tiles(image, mask, search, keep)
-    return select(found, len(found) if max_keypoints is None else max_keypoints, size, spread)
+    found = search(image, mask) if whole else _tiles.search_in_tiles(image, mask, search_tile, keep)
+    return select(found, len(found) if max_keypoints is None else max_keypoints, size, spread).to("cpu")
 
 
 def keep_inside(keypoints: Keypoints, mask: np.ndarray | None) -> Keypoints:
@@ -139,7 +154,7 @@ def keep_inside(keypoints: Keypoints, mask: np.ndarray | None) -> Keypoints:
     if mask is None or len(keypoints) == 0:
         return keypoints
     column, row = keypoints.xy.round().long().unbind(1)
-    allowed = torch.from_numpy(np.asarray(mask) != 0)
+    allowed = torch.from_numpy(np.asarray(mask) != 0).to(keypoints.xy.device)
     return keypoints[allowed[row.clamp(0, allowed.shape[0] - 1), column.clamp(0, allowed.shape[1] - 1)]]
 
 
@@ -163,17 +178,18 @@ def candidates(keypoints: Keypoints, count: int, image_size: tuple[int, int], sp
     ordered = strongest_first(keypoints)
     if not spread or len(ordered) <= count:
         return ordered[:count]
-    return ordered[(torch.arange(len(ordered)) < count) | ~_beyond_share(ordered, count, image_size)]
+    return ordered[
+        (torch.arange(len(ordered), device=ordered.xy.device) < count) | ~_beyond_share(ordered, count, image_size)
+    ]
 
 
 def _beyond_share(ordered: Keypoints, count: int, image_size: tuple[int, int]) -> Tensor:
     """Which keypoints come after the share of their cell of the grid, (N,) bool."""
     cells = max(1, int((count / _CELL) ** 0.5))  # along a side
     column, row = ((ordered.xy[:, i] / image_size[i] * cells).long().clamp(0, cells - 1) for i in (0, 1))
-    cell = row * cells + column
-    order, members = torch.argsort(cell, stable=True), torch.bincount(cell)
+    cell, order = (row * cells + column).sort(stable=True)
     rank = torch.empty_like(order)  # in its cell
-    rank[order] = torch.arange(len(order)) - (members.cumsum(0) - members)[cell[order]]
+    rank[order] = torch.arange(len(order), device=order.device) - torch.searchsorted(cell, cell)
     return rank >= count // cells**2
 
 

@@ -1,12 +1,13 @@
-"""Differences of Gaussians with SIFT's orientations, as OpenCV finds them (with precise upscale)."""
+"""Differences of Gaussians with SIFT's orientations, as OpenCV finds them (with precise upscale); on GPUs by our kernels."""
 
 from typing import Any
 
 import numpy as np
+import torch
 
 from patchprint.common.errors import require
 from patchprint.common.types import Keypoints
-from patchprint.detectors import Detector, strongest_first
+from patchprint.detectors import Detector, keep_inside, strongest_first
 from patchprint.interop.opencv import LAYERS_PER_OCTAVE, SIFT_SIGMA
 
 CONTRAST = 0.02  # COLMAP's peak threshold in OpenCV's unit; OpenCV's own leaves large images with few keypoints
@@ -43,9 +44,24 @@ def find_dog(
     return strongest_first(Keypoints.from_opencv(create_sift(contrast, edge).detect(image, allowed)))
 
 
+def find_dog_on_gpu(
+    image: np.ndarray,
+    max_keypoints: int | None,
+    mask: np.ndarray | None,
+    device: torch.device,
+    contrast: float = CONTRAST,
+    edge: float = EDGE,
+) -> Keypoints:
+    """The keypoints of `find_dog` but for one or two in a thousand, on ``device``."""
+    from patchprint.detectors import _scale_space  # only where there is a GPU
+
+    return keep_inside(_scale_space.find(torch.from_numpy(image), contrast, edge, device), mask)
+
+
 detector = Detector(
     "differences of Gaussians (OpenCV SIFT, precise upscale)",
     "blobs",
     find_dog,
     {"published": {"contrast": PUBLISHED_CONTRAST}},
+    find_on_gpu=find_dog_on_gpu,
 )

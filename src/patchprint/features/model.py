@@ -82,6 +82,11 @@ class Model(ModelBase, ABC):
     """Base class of models that describe patches, and keypoints by the patches around them; made by ``patchprint.load``."""
 
     @property
+    def device(self) -> torch.device:
+        """Where images are worked on: keypoints are found, patches cut and described there."""
+        return torch.device("cpu")
+
+    @property
     def patch_scale(self) -> float:
         """Side of a patch in units of the keypoint's scale."""
         return self.info.patch_scale
@@ -140,12 +145,8 @@ class Model(ModelBase, ABC):
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _pyramids(self, images: Sequence[np.ndarray]) -> ImagePyramids:
-        device = self._sampling_device()
-        with single_thread() if device.type == "cpu" else contextlib.nullcontext():
-            return ImagePyramids.build(images, device)
-
-    def _sampling_device(self) -> torch.device:
-        return torch.device("cpu")
+        with single_thread() if self.device.type == "cpu" else contextlib.nullcontext():
+            return ImagePyramids.build(images, self.device)
 
 
 class SignsModel(Model):
@@ -156,6 +157,10 @@ class SignsModel(Model):
         if model.kind == "binary":
             raise UserError(f"the descriptors of {model.info.name} are bits already; leave the signs out")
         self.info = dataclasses.replace(model.info, name=f"{model.info.name}+bits", kind="binary", ratio=None)
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.device
 
     @property
     def engine(self) -> str | None:
@@ -187,8 +192,12 @@ class NetworkModel(Model):
         self._engine: engines.Engine | None = None
 
     @property
+    def device(self) -> torch.device:
+        return next(self.network.parameters()).device
+
+    @property
     def engine(self) -> str:
-        return engines.chosen(self._sampling_device()) if self._wanted == engines.AUTO else self._wanted
+        return engines.chosen(self.device) if self._wanted == engines.AUTO else self._wanted
 
     def engine_for_many(self) -> str:
         return engines.chosen_for_many(self.network) if self._wanted == engines.AUTO else self._wanted
@@ -205,14 +214,14 @@ class NetworkModel(Model):
 
     def describe_keypoints(self, image: np.ndarray, keypoints: KeypointsLike) -> Tensor:
         keypoints = Keypoints.validate(keypoints)
-        if len(keypoints) == 0 or self._sampling_device().type != "cpu":
+        if len(keypoints) == 0 or self.device.type != "cpu":
             return super().describe_keypoints(image, keypoints)
         rows, cuts = lazy_patches(self._pyramids([image]), keypoints, self.patch_scale, self.input_size, CHUNK_ON_CPU)
         found = self._computing().describe_cut(cuts)
         return torch.empty_like(found).index_copy_(0, rows, found)
 
     def describe_many(self, images: Sequence[np.ndarray], keypoints: Sequence[KeypointsLike]) -> list[Tensor]:
-        if self._sampling_device().type == "cpu":  # one image keeps all cores busy
+        if self.device.type == "cpu":  # one image keeps all cores busy
             return super().describe_many(images, keypoints)
         return self._describe_batches(images, [Keypoints.validate(each) for each in keypoints])
 
@@ -232,9 +241,6 @@ class NetworkModel(Model):
         if self._engine is None:
             self._engine = engines.create(self.network, self.engine)
         return self._engine
-
-    def _sampling_device(self) -> torch.device:
-        return next(self.network.parameters()).device
 
 
 class PixelModel(Model):
