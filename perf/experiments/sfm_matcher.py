@@ -37,6 +37,7 @@ MATCHERS = {
     "mutual+ratio, 0.9": MatchRule("mutual+ratio", 0.9, fewest=FEWEST_MATCHES),
     "mutual+ratio, 0.8": MatchRule("mutual+ratio", 0.8, fewest=FEWEST_MATCHES),
     "fginn, calibrated": MatchRule("fginn", fewest=FEWEST_MATCHES),
+    "graph": MatchRule("graph", fewest=FEWEST_MATCHES),
 }
 CAMERAS = Cameras(single_camera=True)
 
@@ -47,6 +48,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10, help="first images of each folder")
     parser.add_argument("--max-size", type=int, default=800)
     parser.add_argument("--model", default="sdgmnet.fast")
+    parser.add_argument("--matchers", nargs="+", choices=MATCHERS, default=list(MATCHERS))
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
@@ -71,8 +73,8 @@ def _scene(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     pairs = choose_pairs(features, "exhaustive")
     keypoints = View(features, lambda item: item.keypoints)
     scores = {}
-    for number, (name, rule) in enumerate(MATCHERS.items()):
-        found = match_folder(features, pairs, work / f"matches-{number}", rule)
+    for number, name in enumerate(given.matchers):
+        found = match_folder(features, pairs, work / f"matches-{number}", MATCHERS[name])
         indices = View(found, lambda matches: matches.indices.numpy())
         model = colmap_sfm.reconstruct(images, keypoints, indices, work / f"model-{number}", CAMERAS)
         scores[name] = {"matches": sum(len(each) for each in found.values()), **_measure(model, len(features), truth)}

@@ -1,6 +1,7 @@
 """Measure how often the same-place verdict is right, on images that it was not fitted on.
 
     python -m perf.verdict.measure --data ../shared/data --cache runs/verdict --out results/verdict.json
+    python -m perf.verdict.measure ... --ways 0 --matcher graph --out results/verdict-graph.json
 
 Each pair is matched as ``patchprint match`` does by itself ("default"), and in other ways drawn for it ("other ways"; and once
 more as if only the positions of the keypoints were known).
@@ -61,19 +62,21 @@ def main() -> None:
     parser.add_argument(
         "--different", type=int, default=600, help="pairs of different places, beside Oxford's first images"
     )
+    parser.add_argument("--matcher", default=DEFAULT_WAY[2], help="in place of the default")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     started = time.monotonic()
+    default_way = (*DEFAULT_WAY[:2], arguments.matcher)
     rng = np.random.default_rng([SEED, 2])
     photos = draw("test", arguments.data)
     different = different_places(photos)
     others = [pair for pair in different if not of_first_images(pair)]
     drawn = [others[index] for index in rng.permutation(len(others))[: arguments.different]]
     pairs = [*same_place(photos, arguments.data), *filter(of_first_images, different), *drawn]
-    matched = matched_pairs(pairs, arguments.data, arguments.cache, arguments.ways, rng, (DEFAULT_WAY,))
+    matched = matched_pairs(pairs, arguments.data, arguments.cache, arguments.ways, rng, (default_way,))
     rows: dict[str, list[Row]] = {"default": [], "other ways": [], "other ways, positions alone": []}
     for pair in matched:
-        if pair.way == DEFAULT_WAY:
+        if pair.way == default_way:
             rows["default"].append(outcome(pair))
         else:
             rows["other ways"].append(outcome(pair))
@@ -83,7 +86,7 @@ def main() -> None:
         "verdict",
         settings={
             "ways": arguments.ways,
-            "default_way": list(DEFAULT_WAY),
+            "default_way": list(default_way),
             "shared_points": SHARED,
             "pixels": PIXELS,
             "right_share": RIGHT_SHARE,

@@ -14,17 +14,18 @@ from torch import nn
 import patchprint
 from patchprint.common.errors import UserError
 from patchprint.common.types import Features, ModelId
-from patchprint.matching import match, verify
+from patchprint.matching import candidate_graph, match, verify
 from patchprint.matching.candidate_graph import (
-    CANDIDATES,
-    NEIGHBORS,
-    Candidates,
+    CandidateGraph,
+    GraphNetwork,
+    GraphOptions,
     best_matches,
-    both_graphs,
     build_graph,
     nearest_places,
+    pair_matches,
+    together,
 )
-from patchprint.matching.matchers.graph import SHIPPED, frames_of, shipped_models, together
+from patchprint.matching.matchers.graph import SHIPPED, frames_of, shipped_models
 from support.graph_weights import framed, moved, random_network, write_weights
 from support.largest_tensor import LargestTensor
 from support.made_features import descriptors, features
@@ -32,9 +33,12 @@ from support.made_features import descriptors, features
 CPU = torch.device("cpu")
 
 
-def graph_of(a: Features, b: Features):
-    one, other = frames_of(a, CPU), frames_of(b, CPU)
-    return build_graph(one, other, Candidates.find(one, other), Candidates.find(other, one))
+OPTIONS = GraphOptions()
+CANDIDATES, NEIGHBORS = OPTIONS.candidates, OPTIONS.neighbors
+
+
+def graph_of(a: Features, b: Features, options: GraphOptions = OPTIONS) -> CandidateGraph:
+    return build_graph([(frames_of(a, CPU), frames_of(b, CPU))], options)
 
 
 def pair(count: int = 60, turn: float = 0.4, zoom: float = 1.3, noise: float = 0.3) -> tuple[Features, Features]:
@@ -66,9 +70,11 @@ def plain_edge(a: Features, b: Features, i: int, j: int, other: int, candidates:
 def test_edges_and_a_round_of_messages_are_those_of_plain_loops() -> None:
     a, b = pair(40)
     graph, layer = graph_of(a, b), random_network().layers[0].double()
+    assert graph.target is not None
     neighbor = nearest_places(a.keypoints.xy, a.keypoints.scale)
-    state = torch.randn(40, CANDIDATES, 32, generator=torch.Generator().manual_seed(1)).double()
-    found = layer(state, graph.target, graph.source, graph.edge.double())
+    state = torch.randn(80, CANDIDATES, 32, generator=torch.Generator().manual_seed(1)).double()
+    found = layer(state, dataclasses.replace(graph, edge=graph.edge.double()))
+    candidates = (graph.index - 40)[:40]
     kept = {(int(to), int(of) // CANDIDATES): (int(of) % CANDIDATES, edge)
             for to, of, edge in zip(graph.target, graph.source, graph.edge, strict=True)}  # fmt: skip
     normed, silu = layer.norm(state), nn.functional.silu
@@ -78,7 +84,7 @@ def test_edges_and_a_round_of_messages_are_those_of_plain_loops() -> None:
         for k in range(CANDIDATES):
             messages = []
             for other in neighbor[i].tolist():
-                theirs, edge = plain_edge(a, b, i, int(graph.index[i, k]), other, graph.index[other].tolist())
+                theirs, edge = plain_edge(a, b, i, int(candidates[i, k]), other, candidates[other].tolist())
                 if (i * CANDIDATES + k, other) not in kept:
                     assert edge[0] < 1.01e-3
                     messages.append(torch.zeros(32).double())
@@ -144,6 +150,78 @@ def test_only_the_best_of_both_keypoints_is_kept() -> None:
     back, back_index = torch.tensor([[5.0, 7.0], [0.0, 0.0], [4.0, 0.0]]), torch.tensor([[1, 0], [5, 6], [1, 5]])
     mean = together(logits, index, back, back_index)
     assert mean.tolist() == [[4.5, -math.inf], [4.0, 2.25], [-math.inf, -math.inf]]
+    assert together(logits, index, back, back_index, one_sided=True).tolist()[:2] == [[4.5, 1.0], [4.0, 2.25]]
+
+
+def test_a_candidate_of_one_keypoint_alone_counts_where_it_is_asked_for() -> None:
+    """Of two images with two and three keypoints; the third of the other image has candidates that do not have it."""
+    index = torch.tensor([[2, 3], [3, 2], [0, 1], [1, 0], [0, 1]])
+    logits = torch.tensor([[1.0, -9.0], [-5.0, -9.0], [1.0, -9.0], [-5.0, -9.0], [3.0, 4.0]])
+    empty = torch.zeros(0)
+    graph = CandidateGraph(index, torch.zeros(5, 2), empty, None, empty, empty, (2, 3))
+    both, logit, _ = pair_matches(logits, graph, one_sided=False)
+    assert (both.tolist(), logit.tolist()) == ([[0, 0], [1, 1]], [1.0, -5.0])
+    either, logit, _ = pair_matches(logits, graph, one_sided=True)
+    assert (either.tolist(), logit.tolist()) == ([[1, 2]], [4.0]), "the first keypoint's best prefers another"
+
+
+CHANGED = [
+    {"one_sided": True}, {"frames": False}, {"edges": False}, {"by_scale": True}, {"affine": True}, {"descriptors": 32},
+    {"candidates": 8, "neighbors": 8, "rounds": 2, "width": 16},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", CHANGED, ids=lambda options: "-".join(options))
+def test_every_option_makes_another_network_that_is_read_again(options: dict[str, object], tmp_path: Path) -> None:
+    (a, b), weights = pair(60), write_weights(tmp_path / "w.safetensors", options=options)
+    found = match(a, b, "graph", weights=weights)
+    assert len(found) > 10 and found.score is not None
+    network = random_network(**options)
+    assert network.options.changed() == options
+    graph = graph_of(a, b, network.options)
+    logits = network(graph)
+    matched, logit, _ = pair_matches(logits, graph, network.options.one_sided)
+    assert torch.equal(matched, found.indices)
+    torch.testing.assert_close(logit.sigmoid(), found.score)
+    if network.options.frames:
+        same = torch.arange(60)
+        turned = network(graph_of(moved(a, 1.0, 2.0, same, noise=0), b, network.options))
+        torch.testing.assert_close(turned[:60], logits[:60], atol=5e-3, rtol=1e-2)
+
+
+def test_a_network_without_frames_needs_none() -> None:
+    a, b = pair(60, turn=0.0, zoom=1.0)
+    network = random_network(frames=False)
+    bare = (
+        dataclasses.replace(
+            each, keypoints=dataclasses.replace(each.keypoints, angle=torch.rand(60), scale=torch.ones(60))
+        )
+        for each in (a, b)
+    )
+    index = graph_of(a, b, network.options)
+    other = graph_of(*bare, network.options)
+    torch.testing.assert_close(other.node, index.node)
+
+
+def test_options_that_are_none_are_refused() -> None:
+    with pytest.raises(UserError, match="has no option 'candidate'; did you mean"):
+        GraphNetwork(candidate=3)
+    with pytest.raises(UserError, match="needs 2 candidates"):
+        GraphNetwork(candidates=1)
+
+
+@pytest.mark.parametrize("options", [{}, {"affine": True, "candidates": 6}, {"edges": False}])
+def test_edges_of_fixed_shape_give_the_same_logits(options: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU no edge is left out, so that nothing waits for the host."""
+    (a, b), network = pair(70), random_network(**options)
+    pairs = [(frames_of(a, CPU), frames_of(b, CPU)), (frames_of(b, CPU), frames_of(framed(30), CPU))]
+    some = build_graph(pairs, network.options)
+    monkeypatch.setattr(candidate_graph, "_keeps_all_edges", lambda device: True)
+    every = build_graph(pairs, network.options)
+    assert every.target is None or not network.layers
+    torch.testing.assert_close(network(every), network(some))
+    alone = network(graph_of(a, b, network.options))
+    torch.testing.assert_close(network(some)[:140], alone, msg="pairs do not touch each other")
 
 
 def test_memory_grows_no_faster_than_the_keypoints() -> None:
@@ -229,6 +307,6 @@ def test_shipped_weights_find_more_than_the_ratio_test(model: str) -> None:
 
 def test_both_directions_are_built_of_the_same_candidates() -> None:
     a, b = pair(50)
-    there, back = both_graphs(frames_of(a, CPU), frames_of(b, CPU))
-    torch.testing.assert_close(back.index, graph_of(b, a).index)
-    torch.testing.assert_close(there.node, graph_of(a, b).node)
+    there, back = graph_of(a, b), graph_of(b, a)
+    torch.testing.assert_close(there.index[:50] - 50, back.index[50:])
+    torch.testing.assert_close(there.node, torch.cat([back.node[50:], back.node[:50]]))

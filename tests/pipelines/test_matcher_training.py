@@ -1,5 +1,6 @@
 """Training of the graph matcher: what is learned from, labels, a run that learns, and one that is resumed."""
 
+import dataclasses
 import functools
 import json
 from collections.abc import Iterator
@@ -16,13 +17,15 @@ from patchprint.common.errors import UserError
 from patchprint.common.types import Features
 from patchprint.data import TrackStore
 from patchprint.data.builders.homographies import make_tracks, warped_pairs
+from patchprint.data.tracks import Tracks
 from patchprint.detectors import detect
 from patchprint.features.extract import Found, describe_found
 from patchprint.features.model import load
-from patchprint.matching import match
-from patchprint.pipelines import feature_bank, matcher_training
-from patchprint.pipelines.feature_bank import BankImage, BankScene, BankSettings, Camera, View, open_bank, resect
-from patchprint.pipelines.matcher_training import MatcherSettings, PairSource, train_matcher
+from patchprint.matching import feature_bank, match, matcher_training
+from patchprint.matching.feature_bank import BankImage, BankScene, BankSettings, Camera, View, open_bank, resect
+from patchprint.matching.matcher_training import MatcherSettings, PairSource
+from patchprint.pipelines.detector_training import DetectorSettings
+from patchprint.pipelines.matcher_training import train_matcher
 from patchprint.training import checkpoint
 from patchprint.training.run_folder import read_metrics
 from support.known_images import texture
@@ -103,6 +106,29 @@ def test_features_are_described_once(store: Path, monkeypatch: pytest.MonkeyPatc
         assert torch.equal(one.views[1].descriptors, other.views[1].descriptors)
     with pytest.raises(TypeError):
         open_bank([store], load("rootsift"), BankSettings(keypoints=120, images=3))
+
+
+def test_a_camera_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    xyz, seen = points().astype(np.float32), camera(0.3, 0.5)
+    tracks = Tracks.from_observations(
+        np.zeros(len(xyz), np.int32), distorted(seen, xyz).astype(np.float32), np.ones(len(xyz), np.float32),
+        np.zeros(len(xyz), np.float32), np.arange(len(xyz)),
+    )  # fmt: skip
+    tracks = dataclasses.replace(tracks, xyz=xyz)
+    TrackStore.from_images([texture(400, 400)], tracks).save(tmp_path / "one")
+    settings = BankSettings(keypoints=50, copies=0)
+    (first,) = open_bank([tmp_path / "one"], load("rootsift"), settings)
+    monkeypatch.setattr(feature_bank, "resect", None)
+    (again,) = open_bank([tmp_path / "one"], load("rootsift"), settings)
+    one, other = first.images[0].camera, again.images[0].camera
+    assert one is not None and other is not None and one.distortion == other.distortion
+    np.testing.assert_array_equal(one.rotation, other.rotation)
+    np.testing.assert_allclose(one.rotation, seen.rotation, atol=1e-2)
+
+
+def test_one_pair_is_a_batch() -> None:
+    assert MatcherSettings(batch=1).config(["store"]).batch == 1
+    assert DetectorSettings(batch=1).config(["images"]).batch == 1
 
 
 @pytest.mark.slow

@@ -1,7 +1,10 @@
 """Weights of a graph matcher for the features of tests, and keypoints with frames."""
 
+import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -12,18 +15,25 @@ from patchprint.matching.matchers.graph import FORMAT
 from patchprint.networks.weights import to_bytes
 
 
-def random_network(seed: int = 0) -> GraphNetwork:
+def random_network(seed: int = 0, **options: Any) -> GraphNetwork:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return GraphNetwork().eval()
+        return GraphNetwork(**options).eval()
 
 
-def write_weights(path: Path, model: str = "m", sha256: str = "", threshold: float = 0.0) -> str:
+def write_weights(
+    path: Path,
+    model: str = "m",
+    sha256: str = "",
+    threshold: float = 0.0,
+    options: Mapping[str, Any] | None = None,
+) -> str:
     """Write random weights for the features of a model; a threshold of 0 keeps all that are mutually best."""
     about = {"format": FORMAT, "model": model, "model_sha256": sha256, "threshold": str(threshold)}
-    path.write_bytes(
-        to_bytes({name: value.contiguous() for name, value in random_network().state_dict().items()}, about)
-    )
+    if options:
+        about["options"] = json.dumps(options)
+    state = random_network(**(options or {})).state_dict()
+    path.write_bytes(to_bytes({name: value.contiguous() for name, value in state.items()}, about))
     return str(path)
 
 

@@ -7,8 +7,9 @@ import tyro
 
 from patchprint.cli.train import Switch, finish
 from patchprint.common.errors import UserError
+from patchprint.matching.matcher_training import RECIPE as MATCHER, MatcherSettings
 from patchprint.pipelines.detector_training import RECIPE as DETECTOR, DetectorSettings, train_detector
-from patchprint.pipelines.matcher_training import RECIPE as MATCHER, MatcherSettings, train_matcher
+from patchprint.pipelines.matcher_training import train_matcher
 from patchprint.training import Outcome
 
 

@@ -23,18 +23,18 @@ from patchprint.common.errors import UserError
 from patchprint.common.files import atomic_file
 from patchprint.interop.onnx import export_program
 from patchprint.matching.candidate_graph import (
-    CANDIDATES,
-    LEAST_WEIGHT,
-    NEIGHBORS,
     SAME_PLACE,
     Candidates,
     Frames,
+    GraphOptions,
     Round,
     fitting_edges,
     node_features,
     or_first,
+    together,
+    with_support,
 )
-from patchprint.matching.matchers.graph import GraphWeights, together
+from patchprint.matching.matchers.graph import GraphWeights
 
 Contract = Literal["opencv", "colmap", "colmap-sift"]
 CONTRACTS: tuple[Contract, ...] = get_args(Contract)
@@ -56,6 +56,9 @@ def export_matcher(learned: GraphWeights, dim: int, contract: Contract, path: st
     """Write a matcher of descriptors of ``dim`` numbers; raises UserError for a tool that is not known."""
     if contract not in CONTRACTS:
         raise UserError(f"unknown tool {contract!r}; known are {', '.join(CONTRACTS)}")
+    options = learned.network.options
+    if options.one_sided or options.by_scale or options.descriptors:
+        raise UserError(f"a network with the options {options.changed()} cannot be exported")
     if dim < 1:
         raise UserError("OpenCV and COLMAP match descriptors of floats; packed bits cannot be exported")
     about: Mapping[str, str] = {
@@ -99,7 +102,8 @@ class _Exported(nn.Module):
         """
         given = dict(zip(input_names(self.contract), inputs, strict=True))
         a, b = (self._frames(given, side) for side in "01")
-        there, back = _nearest(a, b), _nearest(b, a)
+        options = self.network.options
+        there, back = _nearest(a, b, options), _nearest(b, a, options)
         forward, backward = self._logits(a, b, there, back), self._logits(b, a, back, there)
         mine = together(forward, there.index, backward, back.index)
         theirs = together(backward, back.index, forward, there.index)
@@ -120,34 +124,34 @@ class _Exported(nn.Module):
         return Frames(xy, descriptors[:, -2], descriptors[:, -1], descriptors[:, :-2])
 
     def _logits(self, a: Frames, b: Frames, found: Candidates, back: Candidates) -> Tensor:
-        source, edge = fitting_edges(a, b, found.index, _nearest_places(a), slice(None))
-        weight = edge[..., :1]
-        support = torch.cat([weight.sum(2).log1p(), weight.amax(2)], -1)
-        weight = torch.where(weight > LEAST_WEIGHT, weight, 0)
-        state = self.network.start(torch.cat([node_features(a, b, found, back), support], -1))
-        for layer in self.network.layers:
-            assert isinstance(layer, Round)
-            normed = layer.norm(state)
-            told = layer.told(normed).flatten(0, 1)[source]
-            message = nn.functional.silu(told + layer.asked(normed)[:, :, None] + layer.fits(edge)) * weight
-            state = layer.update(state, normed, torch.cat([message.sum(2) / 4, message.amax(2)], -1))
+        options = self.network.options
+        node = node_features(a, b, found, back, options)
+        if not options.edges:
+            state = self.network.start(with_support(node, None))
+        else:
+            source, edge = fitting_edges(a, b, found.index, _nearest_places(a, options), slice(None), options)
+            state = self.network.start(with_support(node, edge[..., 0]))
+            for layer in self.network.layers:
+                assert isinstance(layer, Round)
+                normed = layer.norm(state)
+                state = layer.update(state, normed, layer.hear_all(normed, source, edge))
         return self.network.end(state)[..., 0].masked_fill(found.index < 0, -1e9)
 
 
-def _nearest(a: Frames, b: Frames) -> Candidates:
-    """Find the nearest descriptors, index -1 where there are fewer than `CANDIDATES`."""
+def _nearest(a: Frames, b: Frames, options: GraphOptions) -> Candidates:
+    """Find the nearest descriptors, index -1 where there are fewer."""
     one, other = a.descriptors, b.descriptors
     squared = one.square().sum(1)[:, None] + other.square().sum(1) - 2 * one @ other.T
-    squared = nn.functional.pad(squared, (0, CANDIDATES), value=_FAR)
-    found = squared.topk(CANDIDATES, dim=1, largest=False)
+    squared = nn.functional.pad(squared, (0, options.candidates), value=_FAR)
+    found = squared.topk(options.candidates, dim=1, largest=False)
     there = found.values < _FAR
     return Candidates(found.values.clamp(min=0).sqrt(), torch.where(there, found.indices, -1))
 
 
-def _nearest_places(a: Frames) -> Tensor:
+def _nearest_places(a: Frames, options: GraphOptions) -> Tensor:
     """Find the nearest keypoints at other places, as `candidate_graph.nearest_places` does."""
     x, y = a.xy.unbind(1)
     squared = (x[:, None] - x).square() + (y[:, None] - y).square()
     squared = torch.where(squared > (SAME_PLACE * a.scale).square()[:, None], squared, _FAR)
-    found = nn.functional.pad(squared, (0, NEIGHBORS), value=_FAR).topk(NEIGHBORS, dim=1, largest=False)
+    found = nn.functional.pad(squared, (0, options.neighbors), value=_FAR).topk(options.neighbors, dim=1, largest=False)
     return torch.where(found.values < _FAR, found.indices, -1)

@@ -20,6 +20,7 @@ from patchprint.common.errors import UserError, require
 Descriptors = Tensor | np.ndarray
 
 _CHUNK_CELLS = 1 << 23  # distances held at a time
+_CELLS_ON_GPU = 1 << 28
 _KERNEL_CELLS = 1 << 24  # distances from which on the kernel is faster than a matrix product
 _GROUP = 16  # columns of distances whose largest is found first
 _CHUNK = 2048  # pairs whose exact distances are computed at a time
@@ -80,6 +81,28 @@ def nearest(queries: Tensor, base: Tensor, k: int = 1, *, exact: bool = False) -
         found_distance, found_index = search(queries, base, available)
         distance[:, :available], index[:, :available] = found_distance.cpu(), found_index.cpu()
     return distance, index
+
+
+def nearest_on_device(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Find neighbors as `nearest` does, where the descriptors are, and without waiting for the device."""
+    bits = queries.dtype == torch.uint8
+    asking, answering = _is_finite(queries), _is_finite(base)
+    queries, base = (
+        torch.where(finite[:, None], as_vectors(each), 0) for each, finite in ((queries, asking), (base, answering))
+    )
+    available = min(k, len(base))
+    half_norm = torch.where(answering, base.square().sum(1) / 2, torch.inf)
+    best, index = [], []
+    for part in queries.split(max(1, _CELLS_ON_GPU // max(1, len(base)))):
+        values, columns = _largest(torch.addmm(-half_norm, part, base.T), available)
+        squared = (part.square().sum(1, keepdim=True) - 2 * values).clamp(min=0)
+        best.append(squared / 4 if bits else squared.sqrt())
+        index.append(columns)
+    distance, found = torch.cat(best), torch.cat(index)
+    there = asking[:, None] & distance.isfinite()
+    missing = (0, k - available)
+    distance = torch.nn.functional.pad(torch.where(there, distance, torch.inf), missing, value=torch.inf)
+    return distance, torch.nn.functional.pad(torch.where(there, found, -1), missing, value=-1)
 
 
 def nearest_inconsistent(queries: Tensor, base: Tensor, first: Tensor, xy: Tensor, radius: float) -> Tensor:

@@ -25,11 +25,11 @@ from patchprint.data.tracks import Tracks, TrackStore
 from patchprint.features.model import NetworkModel, load
 from patchprint.interop.images import list_images
 from patchprint.matching.calibration import CALIBRATION_IMAGES, calibrate, spread_over
+from patchprint.matching.matcher_training import MatcherSettings, MatcherTask
 from patchprint.matching.matchers.graph import SHIPPED
 from patchprint.networks import ModelInfo, weights
 from patchprint.networks.network import TrainingRecord
 from patchprint.pipelines.adapt_judge import HeldOutPairs, verdict
-from patchprint.pipelines.matcher_training import MatcherSettings, MatcherTask
 from patchprint.pipelines.training_run import train_task
 from patchprint.training import TrainConfig, checkpoint, resolve
 from patchprint.training.loop import train

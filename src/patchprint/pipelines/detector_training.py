@@ -80,8 +80,8 @@ class DetectorSettings:
         if not data:
             raise UserError("patchprint train detector needs --data IMAGES, one or more folders of images")
         return TrainConfig(
-            RECIPE, "learned", "found-again", data=tuple(map(str, data)), steps=self.steps, batch=self.batch, views=2,
-            lr=self.lr, optimizer="adamw", weight_decay=1e-4, schedule="one-cycle", seed=self.seed,
+            RECIPE, "learned", "found-again", data=tuple(map(str, data)), steps=self.steps, batcher="",
+            batch=self.batch, views=2, lr=self.lr, optimizer="adamw", weight_decay=1e-4, schedule="one-cycle", seed=self.seed,
             batcher_options={"side": self.side}, hold_out=self.hold_out, init=None if self.init is None else str(self.init),
             validate_every=self.validate_every, checkpoint_every=self.validate_every,
             log_every=max(1, min(50, self.steps // 20)), device=self.device,

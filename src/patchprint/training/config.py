@@ -62,7 +62,7 @@ class TrainConfig:
     # What a step sees.
     data: Annotated[tuple[str, ...], "stores to learn from (patchprint data build makes them)"] = ()
     patch_scale: Annotated[float | None, "side of patches cut from images, in sigma; if not given, of the store"] = None
-    batcher: Annotated[str, "which points make a batch"] = "pairs"
+    batcher: Annotated[str, "which points make a batch; empty where batches hold no points"] = "pairs"
     batch: Annotated[int, "points in a batch, over all processes; in batches of whole groups, patches"] = 1024
     views: Annotated[int, "patches of each point in a batch; 1 in batches of whole groups"] = 2
     batcher_options: Annotated[dict[str, Any], "options of the batcher, like run=128"] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class TrainConfig:
         for name in ("steps", "batch", "views", "validation_pairs", "keep_best", *intervals):
             if getattr(self, name) < 1:
                 raise UserError(f"{flag(name)} is {getattr(self, name)}; it must be at least 1")
-        if self.batch == 1:
+        if self.batch == 1 and self.batcher:
             raise UserError("--batch is 1; give at least 2, since a point is told apart from the others of its batch")
         weights = ("sec", "norm_penalty", "ranking", "teacher_cosine", "teacher_similarity", "loss_weight")
         for name in ("lr", "weight_decay", "watch", *weights):

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from torch import Tensor
 
 from patchprint.common.errors import UserError, parsing
 from patchprint.common.types import Features, Keypoints, Matches, ModelId
-from patchprint.matching.candidate_graph import Frames, GraphNetwork, best_matches, both_graphs, or_first
+from patchprint.matching.candidate_graph import Frames, GraphNetwork, build_graph, pair_matches
 
 SHIPPED = Path(__file__).resolve().parent.parent / "pretrained" / "graph.safetensors"
 FORMAT = "patchprint matcher 1"
@@ -49,15 +48,13 @@ class GraphMatcher:
         for features in (a, b):
             _refuse_without_frames(features.keypoints)
         learned = load_weights(self.weights, a.model, device)
+        options = learned.network.options
         with torch.no_grad():
-            there, back = both_graphs(frames_of(a, device), frames_of(b, device))
-            logits = together(learned.network(there), there.index, learned.network(back), back.index)
-        rows, place = best_matches(logits, there.index)
-        score = torch.sigmoid(logits[rows, place])
+            built = build_graph([(frames_of(a, device), frames_of(b, device))], options)
+            indices, logit, distance = pair_matches(learned.network(built), built, options.one_sided)
+        score = torch.sigmoid(logit)
         kept = score >= (learned.threshold if self.threshold is None else self.threshold)
-        rows, place, score = rows[kept], place[kept], score[kept]
-        indices = torch.stack([rows, there.index[rows, place]], 1)
-        return Matches(indices.cpu(), there.distance[rows, place].cpu(), score=score.cpu())
+        return Matches(indices[kept].cpu(), distance[kept].cpu(), score=score[kept].cpu())
 
 
 def graph(*, threshold: float | None = None, weights: str = "") -> GraphMatcher:
@@ -66,19 +63,6 @@ def graph(*, threshold: float | None = None, weights: str = "") -> GraphMatcher:
     It needs keypoints with scale and angle, and weights for the model of the descriptors (``patchprint train matcher``).
     """
     return GraphMatcher(threshold=threshold, weights=weights)
-
-
-def together(there: Tensor, index: Tensor, back: Tensor, back_index: Tensor) -> Tensor:
-    """Take the mean of the logits of each candidate in both directions; minus infinity where it is a candidate in one only.
-
-    Shape:
-        there (N, K), index (N, K), back (M, K), back_index (M, K) -> (N, K).
-    """
-    rows = torch.arange(index.shape[0], device=index.device)[:, None, None]  # len() would fix it in an export
-    column = or_first(index)
-    same = (back_index[column] == rows) & (index >= 0)[..., None]  # (N, K, K)
-    theirs = torch.where(same, back[column], 0).sum(-1)
-    return torch.where(same.any(-1), (there + theirs) / 2, -torch.inf)
 
 
 def frames_of(features: Features, device: torch.device) -> Frames:
@@ -138,7 +122,7 @@ def read_weights(path: Path, device: torch.device) -> GraphWeights:
         if about.get("format") != FORMAT:
             raise UserError(f"{path} does not hold {_WHAT} that this version reads")
         state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        network = GraphNetwork()
+        network = GraphNetwork(**json.loads(about.get("options", "{}")))
         network.load_state_dict(state)
         model = ModelId(about["model"], about["model_sha256"])
         threshold = float(about["threshold"])

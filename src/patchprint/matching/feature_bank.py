@@ -88,6 +88,10 @@ class View:
     descriptors: Tensor
     homography: np.ndarray
 
+    def to(self, device: torch.device) -> View:
+        names = ("xy", "scale", "angle", "descriptors")
+        return dataclasses.replace(self, **{name: getattr(self, name).to(device) for name in names})
+
 
 @dataclass(frozen=True, eq=False)
 class BankImage:
@@ -112,6 +116,11 @@ class BankScene:
     images: list[BankImage]
     xyz: np.ndarray | None
 
+    def to(self, device: torch.device) -> BankScene:
+        """The same with all features on a device."""
+        moved = [dataclasses.replace(each, views=[view.to(device) for view in each.views]) for each in self.images]
+        return dataclasses.replace(self, images=moved)
+
 
 def open_bank(stores: Sequence[str | Path], model: Model, settings: BankSettings) -> list[BankScene]:
     """Read the features of stores from the cache, and describe what is not there yet."""
@@ -129,7 +138,7 @@ def _scene(stored: track_files.StoredTracks, model: Model, settings: BankSetting
             _describe(stored.image(number), model, settings, number, path)
         views = list(_read(path))
         factor = min(1.0, settings.max_size / max(stored.sizes[number]))
-        images.append(_with_model(views, stored, number, factor, xyz))
+        images.append(_with_model(views, stored, number, factor, xyz, path.with_suffix(".camera.npz")))
     return BankScene(stored.folder.name, images, None if xyz is None else np.asarray(xyz, np.float64))
 
 
@@ -167,18 +176,27 @@ def _read(path: Path) -> Iterator[View]:
 
 
 def _with_model(
-    views: list[View], stored: track_files.StoredTracks, number: int, factor: float, xyz: np.ndarray | None
+    views: list[View], stored: track_files.StoredTracks, number: int, factor: float, xyz: np.ndarray | None, kept: Path
 ) -> BankImage:
-    """Add the camera of an image, and the point that each keypoint shows."""
+    """Add the camera of an image, which is computed once, and the point that each keypoint shows."""
     point = np.full(len(views[0].xy), -1)
     here = np.flatnonzero(stored.arrays["image"] == number)
     if xyz is None or len(here) < FEWEST or len(views[0].xy) == 0:
         return BankImage(views, None, point, point[:0])
     xy = (stored.arrays["xy"][here] + 0.5) * factor - 0.5
     shown = stored.arrays["point"][here]
-    camera = resect(xyz[shown], xy, (stored.sizes[number] * factor).round())
-    distance, nearest = require("scipy.spatial", extra="sfm").cKDTree(xy).query(views[0].xy.numpy())
-    point = np.where(distance <= NEAR, shown[nearest], -1)
+    if not kept.is_file():
+        found = resect(xyz[shown], xy, (stored.sizes[number] * factor).round())
+        values = {} if found is None else {name: np.asarray(value) for name, value in vars(found).items()}
+        with files.atomic_file(kept) as temporary, open(temporary, "wb") as stream:
+            np.savez(stream, **values)  # type: ignore[arg-type]
+    stored_camera = read_npz(kept, "a camera of the feature bank")
+    camera = None
+    if stored_camera:
+        distortion = float(stored_camera.pop("distortion"))
+        camera = Camera(**stored_camera, distortion=distortion)
+    distance, nearest = torch.cdist(views[0].xy.double(), torch.from_numpy(xy).double()).min(1)
+    point = np.where(distance.numpy() <= NEAR, shown[nearest.numpy()], -1)
     return BankImage(views, camera, point, shown)
 
 
