@@ -5,14 +5,41 @@ import pytest
 from support import kernels
 
 NEAREST = """
-from patchprint.ops import distances
-for count, total, dim in ((70, 300, 128), (5, 2, 32), (64, 129, 40), (1, 500, 64)):
-    queries, base = torch.randn(count, dim, device=device) * 300, torch.randn(total, dim, device=device) * 300
+from patchprint.ops import distances, distances_kernel
+distances_kernel._PROGRAMS = 5  # so that columns are divided among programs, and a program has several blocks
+def check(queries, base, rtol=1e-5):
+    exact = distances.distance_matrix(queries, base).nan_to_num(torch.inf, posinf=torch.inf)
+    found = distances._with_kernel(queries.to(device), base.to(device), 2, both_ways=True)
     for k in (1, 2):
-        expected = distances.nearest(queries.cpu(), base.cpu(), k)
-        found = distances._with_kernel(queries, base, k)
-        assert torch.equal(found[1].cpu(), expected[1]), (count, total, dim, k)
-        assert torch.allclose(found[0].cpu(), expected[0], rtol=1e-3)
+        one_way = distances._with_kernel(queries.to(device), base.to(device), k)
+        assert one_way[2] is None
+        assert torch.equal(one_way[0], found[0][:, :k]) and torch.equal(one_way[1], found[1][:, :k])
+    padded = torch.nn.functional.pad(exact, (0, 2), value=torch.inf)
+    nearest = padded.topk(2, largest=False).values
+    assert torch.equal(found[1] < 0, nearest.isinf())
+    chosen = padded.gather(1, torch.where(found[1] < 0, len(base), found[1]))
+    for values in (chosen, found[0].double()):
+        apart = (values - nearest).abs()[found[1] >= 0]
+        assert torch.equal(values.isinf(), nearest.isinf()) and (apart <= rtol * nearest[found[1] >= 0]).all(), apart.max()
+    back = exact.min(0).values
+    assert torch.equal(found[2] < 0, back.isinf())
+    chosen = exact[found[2].clamp(min=0), torch.arange(len(base))]
+    assert ((chosen - back).abs() <= rtol * back)[found[2] >= 0].all()
+for count, total, dim in ((70, 300, 128), (5, 2, 32), (64, 129, 40), (1, 500, 64), (90, 140, 200), (3, 1, 8)):
+    check(torch.randn(count, dim) * 300, torch.randn(total, dim) * 300)
+near = torch.randn(80, 128)
+check(near, near + 0.01 * torch.randn(80, 128))
+check(torch.randint(-127, 128, (40, 64)).to(torch.int8), torch.randint(-127, 128, (150, 64)).to(torch.int8))
+check(torch.randint(0, 256, (40, 16)).to(torch.uint8), torch.randint(0, 256, (150, 16)).to(torch.uint8))
+check(torch.randn(40, 64).half(), torch.randn(150, 64).half())
+# NaN and infinity have no neighbors and are nobody's.
+queries, base = torch.randn(70, 32), torch.randn(200, 32)
+queries[3, 5] = base[7, 0] = torch.nan
+queries[66], base[150] = torch.inf, -torch.inf
+base[9] = queries[3]
+check(queries, base)
+check(queries[3:4], base)
+check(queries, base[7:8])
 """
 
 

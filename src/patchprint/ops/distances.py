@@ -3,9 +3,8 @@
 Packed bits are uint8 in the order of numpy.packbits.
 
 Matching uses float32: torch for vectors, which is faster than FAISS at the sizes of one image, and FAISS's popcount for bits
-where it is installed (``python -m perf.speed.contest --stages match``); on a GPU the two nearest are found in half
-precision. Scores use *exact* distances: float64, squares rounded to 1e-9, since rounding errors of a matrix product would
-break ties.
+where it is installed (``python -m perf.speed.contest --stages match``); on an NVIDIA GPU a kernel. Scores use *exact*
+distances: float64, squares rounded to 1e-9, since rounding errors of a matrix product would break ties.
 """
 
 import importlib.util
@@ -21,7 +20,6 @@ Descriptors = Tensor | np.ndarray
 
 _CHUNK_CELLS = 1 << 23  # distances held at a time
 _CELLS_ON_GPU = 1 << 28
-_KERNEL_CELLS = 1 << 24  # distances from which on the kernel is faster than a matrix product
 _GROUP = 16  # columns of distances whose largest is found first
 _CHUNK = 2048  # pairs whose exact distances are computed at a time
 _EXACT_CELLS = 1 << 19  # exact distances held at a time
@@ -58,13 +56,9 @@ def nearest(queries: Tensor, base: Tensor, k: int = 1, *, exact: bool = False) -
         queries (N, D), base (M, D) -> distance (N, k) float32 (float64 if exact) in ascending order, index (N, k) int64, on the
         CPU; infinity and -1 where there are fewer than k.
     """
-    if queries.shape[1] != base.shape[1] or queries.dtype != base.dtype:
-        units = {torch.uint8: "bytes of packed bits"}
-        kinds = [
-            f"{each.shape[1]} {units.get(each.dtype, f'{each.dtype} values')}".replace("torch.", "")
-            for each in (queries, base)
-        ]
-        raise UserError(f"cannot compare descriptors of {kinds[0]} with descriptors of {kinds[1]}")
+    _refuse_different(queries, base)
+    if has_kernel(queries.device, k) and not exact and len(queries) and len(base):
+        return _with_kernel(queries, base, k)[:2]
     distance = torch.full((len(queries), k), torch.inf, dtype=torch.float64 if exact else torch.float32)
     index = torch.full((len(queries), k), -1, dtype=torch.int64)
     # NaN is larger than all numbers: such a descriptor would be the nearest of every other.
@@ -103,6 +97,36 @@ def nearest_on_device(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Te
     missing = (0, k - available)
     distance = torch.nn.functional.pad(torch.where(there, distance, torch.inf), missing, value=torch.inf)
     return distance, torch.nn.functional.pad(torch.where(there, found, -1), missing, value=-1)
+
+
+def has_kernel(device: torch.device, k: int) -> bool:
+    """Whether `nearest_both_ways` searches a device in one pass, for so many neighbors."""
+    return supports_triton(device) and k <= 2
+
+
+def nearest_both_ways(a: Tensor, b: Tensor, k: int = 1) -> tuple[Tensor, Tensor, Tensor]:
+    """Find the k nearest in ``b`` of every descriptor of ``a``, as `nearest` does, and the nearest in ``a`` of each of ``b``.
+
+    Shape:
+        a (N, D), b (M, D) -> distance (N, k), index (N, k), and the index in ``a`` (M,) int64, on the CPU.
+    """
+    _refuse_different(a, b)
+    if has_kernel(a.device, k) and len(a) and len(b):
+        distance, index, back = _with_kernel(a, b, k, both_ways=True)
+        assert back is not None
+        return distance, index, back
+    return *nearest(a, b, k), nearest(b, a)[1][:, 0]
+
+
+def _refuse_different(queries: Tensor, base: Tensor) -> None:
+    """Raise UserError for descriptors that cannot be compared."""
+    if queries.shape[1] != base.shape[1] or queries.dtype != base.dtype:
+        units = {torch.uint8: "bytes of packed bits"}
+        kinds = [
+            f"{each.shape[1]} {units.get(each.dtype, f'{each.dtype} values')}".replace("torch.", "")
+            for each in (queries, base)
+        ]
+        raise UserError(f"cannot compare descriptors of {kinds[0]} with descriptors of {kinds[1]}")
 
 
 def nearest_inconsistent(queries: Tensor, base: Tensor, first: Tensor, xy: Tensor, radius: float) -> Tensor:
@@ -185,24 +209,18 @@ def _exact_rows(base: Descriptors) -> int:
     return max(1, _EXACT_CELLS // max(1, len(base)))
 
 
-def _with_kernel(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Find neighbors in half precision on a GPU, with distances in float32."""
+def _with_kernel(
+    queries: Tensor, base: Tensor, k: int, both_ways: bool = False
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Find up to two neighbors on a GPU and, with ``both_ways``, the nearest query of each base descriptor, (M,)."""
     from patchprint.ops.distances_kernel import two_nearest
 
-    index = two_nearest(queries.float(), base.float())
-    parts = [
-        (part[:, None] - base[number].float()).square().sum(2).sqrt()
-        for part, number in zip(queries.float().split(_CHUNK), index.split(_CHUNK), strict=True)
-    ]
-    distance, order = torch.cat(parts).sort(dim=1, stable=True)
-    return distance[:, :k], index.gather(1, order)[:, :k]
+    distance, index, back = two_nearest(queries, base, both_ways)
+    return distance[:, :k], index[:, :k], back
 
 
 def _with_torch(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
     bits = queries.dtype == torch.uint8
-    is_large = len(queries) * len(base) >= _KERNEL_CELLS
-    if supports_triton(queries.device) and is_large and not bits and k <= 2 <= len(base):
-        return _with_kernel(queries, base, k)
     queries, base = as_vectors(queries), as_vectors(base)
     half_norm = base.square().sum(1) / 2
     # Allocated before the chunks, whose memory small results would fragment.

@@ -1,8 +1,8 @@
-"""Triton kernel for the two nearest neighbors, in half precision.
+"""Triton kernels for nearest neighbors in both directions: one pass over the distances, which are never written to memory.
 
-Each program compares some queries with all of ``base`` and keeps the two best in registers, so that the similarity matrix is
-never written to memory. Half precision may swap neighbors whose distances agree to 0.001; callers compute distances again in
-float32. Triton comes with PyTorch's builds for GPUs.
+A program multiplies some queries with some of the base. It keeps the two best of each query, and offers the best query of each
+base descriptor to all programs. A second kernel merges what the programs found and computes the distances of the two anew, from
+differences, so that they are those of float32. Triton comes with PyTorch's builds for GPUs.
 """
 
 import torch
@@ -11,53 +11,142 @@ import triton.language as tl
 from torch import Tensor
 
 _QUERIES, _BASE = 64, 128  # rows of each that are multiplied at a time
+_WIDTH = 64  # of their components
+_PROGRAMS = 528  # that keep a large GPU busy
+_WARPS = 4
+_EXACT_IN_TF32 = (torch.uint8, torch.int8, torch.float16)  # whose values have at most ten bits
 
 
 @triton.jit
-def _two_best_kernel(  # type: ignore[no-untyped-def]
-    queries, base, half_norm, found, count, total, DIM: tl.constexpr, QUERIES: tl.constexpr, BASE: tl.constexpr
-):
+def _part(source, row, first, dim, exists, WIDTH: tl.constexpr, IS_BITS: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Some components of rows as float32, from ``first`` on; signs of packed bits, zeros beyond the last."""
+    number = first + tl.arange(0, WIDTH)
+    exists = exists[:, None] & (number < dim)[None, :]
+    if IS_BITS:
+        packed = tl.load(source + row.to(tl.int64)[:, None] * (dim // 8) + (number // 8)[None, :], exists, 0).to(
+            tl.int32
+        )
+        signs = ((packed >> (7 - number % 8)[None, :]) & 1) * 2 - 1
+        return tl.where(exists, signs.to(tl.float32), 0.0)
+    return tl.load(source + row.to(tl.int64)[:, None] * dim + number[None, :], exists, 0.0).to(tl.float32)
+
+
+@triton.jit
+def _packed(score, index):  # type: ignore[no-untyped-def]
+    """Score and index as one integer: larger where the score is, and among equal scores where the index is smaller."""
+    bits = score.to(tl.int32, bitcast=True)
+    ordered = tl.where(bits >= 0, bits, bits ^ 0x7FFFFFFF)
+    return (ordered.to(tl.int64) << 32) | (0xFFFFFFFF - index.to(tl.int64))
+
+
+@triton.jit
+def _best_kernel(  # type: ignore[no-untyped-def]
+    queries, base, found, back, count, total, dim, columns,
+    WIDTH: tl.constexpr, IS_BITS: tl.constexpr, QUERIES: tl.constexpr, BASE: tl.constexpr, BOTH_WAYS: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0) * QUERIES + tl.arange(0, QUERIES)
-    number = tl.arange(0, DIM)
-    asked = tl.load(queries + row[:, None] * DIM + number[None, :], (row < count)[:, None], 0.0)
-    first, second = tl.full([QUERIES], -float("inf"), tl.float32), tl.full([QUERIES], -float("inf"), tl.float32)
-    which_first, which_second = tl.zeros([QUERIES], tl.int32), tl.zeros([QUERIES], tl.int32)
-    for start in range(0, total, BASE):
+    is_query = row < count
+    own = tl.zeros([QUERIES], tl.float32)  # half of the squared length
+    for part in range(0, dim, WIDTH):
+        asked = _part(queries, row, part, dim, is_query, WIDTH, IS_BITS)
+        own += tl.sum(asked * asked, 1) / 2
+    is_query &= own < float("inf")  # nobody is near to NaN
+    nothing = tl.full([QUERIES], -0x7FFFFFFFFFFFFFFF, tl.int64)
+    first, second = nothing, nothing
+    begin = tl.program_id(1) * columns
+    for start in range(begin, tl.minimum(begin + columns, total), BASE):
         column = start + tl.arange(0, BASE)
-        exists = column < total
-        other = tl.load(base + column[:, None] * DIM + number[None, :], exists[:, None], 0.0)
-        score = tl.dot(asked, tl.trans(other)) - tl.load(half_norm + column, exists, 0.0)[None, :]
-        score = tl.where(exists[None, :], score, -float("inf"))
+        is_base = column < total
+        half, product = tl.zeros([BASE], tl.float32), tl.zeros([QUERIES, BASE], tl.float32)
+        for part in range(0, dim, WIDTH):
+            asked = _part(queries, row, part, dim, row < count, WIDTH, IS_BITS)
+            other = _part(base, column, part, dim, column < total, WIDTH, IS_BITS)
+            half += tl.sum(other * other, 1) / 2
+            product = tl.dot(asked, tl.trans(other), product, input_precision=PRECISION)
+        is_base &= half < float("inf")
+        usable = is_query[:, None] & is_base[None, :]
+        score = tl.where(usable, product - half[None, :], -float("inf"))
         best, place = tl.max(score, 1), tl.argmax(score, 1)
-        rest = tl.where(column[None, :] - start == place[:, None], -float("inf"), score)
+        rest = tl.where(tl.arange(0, BASE)[None, :] == place[:, None], -float("inf"), score)
         next_best, next_place = tl.max(rest, 1), tl.argmax(rest, 1)
         # The two best of the four: those from before, and those of this block.
-        is_new = best > first
-        loser, which_loser = tl.where(is_new, first, best), tl.where(is_new, which_first, start + place)
-        rival, which_rival = tl.where(is_new, next_best, second), tl.where(is_new, start + next_place, which_second)
-        first, which_first = tl.where(is_new, best, first), tl.where(is_new, start + place, which_first)
-        second = tl.maximum(loser, rival)
-        which_second = tl.where(loser >= rival, which_loser, which_rival)
-    tl.store(found + row * 2, which_first, row < count)
-    tl.store(found + row * 2 + 1, which_second, row < count)
+        new = tl.where(best > -float("inf"), _packed(best, start + place), nothing)
+        next_new = tl.where(next_best > -float("inf"), _packed(next_best, start + next_place), nothing)
+        second = tl.maximum(tl.minimum(first, new), tl.maximum(second, next_new))
+        first = tl.maximum(first, new)
+        if BOTH_WAYS:
+            score = tl.where(usable, product - own[:, None], -float("inf"))
+            best, place = tl.max(score, 0), tl.argmax(score, 0)
+            offered = _packed(best, tl.program_id(0) * QUERIES + place)
+            tl.atomic_max(back + column, offered, best > -float("inf"))
+    place = found + (row.to(tl.int64) * tl.num_programs(1) + tl.program_id(1)) * 2
+    tl.store(place, first, row < count)
+    tl.store(place + 1, second, row < count)
 
 
-def two_nearest(queries: Tensor, base: Tensor) -> Tensor:
-    """Return the indices of the two base vectors nearest to each query.
+@triton.jit
+def _compared(queries, base, row, key, dim, WIDTH: tl.constexpr, IS_BITS: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Distance of a query to the descriptor of a key, and its index; infinity and -1 where there is none."""
+    exists = key > -0x7FFFFFFFFFFFFFFF
+    index = tl.where(exists, 0xFFFFFFFF - (key & 0xFFFFFFFF), 0)
+    one = tl.zeros([1], tl.int64)
+    squared = 0.0
+    for part in range(0, dim, WIDTH):
+        asked = _part(queries, one + row, part, dim, one == 0, WIDTH, IS_BITS)
+        other = _part(base, one + index, part, dim, one == 0, WIDTH, IS_BITS)
+        squared += tl.sum(tl.sum((asked - other) * (asked - other), 1), 0)
+    distance = squared / 4 if IS_BITS else tl.sqrt(squared)  # two signs that differ are 2 apart
+    return tl.where(exists, distance, float("inf")), tl.where(exists, index, -1)
+
+
+@triton.jit
+def _merging_kernel(  # type: ignore[no-untyped-def]
+    queries, base, found, out, dim, splits, WIDTH: tl.constexpr, IS_BITS: tl.constexpr, SPLITS: tl.constexpr
+):
+    row = tl.program_id(0)
+    number = tl.arange(0, SPLITS)
+    keys = tl.load(found + row.to(tl.int64) * splits * 2 + number, number < 2 * splits, -0x7FFFFFFFFFFFFFFF)
+    best = tl.max(keys, 0)
+    next_best = tl.max(tl.where(keys == best, -0x7FFFFFFFFFFFFFFF, keys), 0)
+    first, index = _compared(queries, base, row, best, dim, WIDTH, IS_BITS)
+    second, next_index = _compared(queries, base, row, next_best, dim, WIDTH, IS_BITS)
+    is_swapped = second < first
+    near, far = tl.where(is_swapped, second, first), tl.where(is_swapped, first, second)
+    which, other = tl.where(is_swapped, next_index, index), tl.where(is_swapped, index, next_index)
+    near_bits, far_bits = near.to(tl.int32, bitcast=True).to(tl.int64), far.to(tl.int32, bitcast=True).to(tl.int64)
+    tl.store(out + 2 * row, (near_bits << 32) | (which & 0xFFFFFFFF))
+    tl.store(out + 2 * row + 1, (far_bits << 32) | (other & 0xFFFFFFFF))
+
+
+def two_nearest(queries: Tensor, base: Tensor, both_ways: bool = False) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Find the two base descriptors nearest to each query and, with ``both_ways``, the query nearest to each of the base.
 
     Shape:
-        queries (N, D), base (M, D), M at least 2 -> (N, 2) int64. D is padded to a power of two.
+        queries (N, D), base (M, D) of one type, packed bits or numbers; N and M at least 1
+        -> distance (N, 2) float32, index (N, 2) int64 and the nearest query (M,) int64 or None, all on the CPU;
+        infinity and -1 where there is none.
     """
-    largest = torch.maximum(queries.abs().amax(), base.abs().amax()).clamp(min=1e-12)
-    dim = max(16, triton.next_power_of_2(queries.shape[1]))
-    # Scaled to [-1, 1], so that no product overflows half precision.
-    asked, others = (
-        torch.nn.functional.pad(each / largest, (0, dim - each.shape[1])).half().contiguous()
-        for each in (queries, base)
+    queries, base = queries.contiguous(), base.contiguous()
+    is_bits = queries.dtype == torch.uint8
+    count, total, dim = len(queries), len(base), queries.shape[1] * (8 if is_bits else 1)
+    blocks = triton.cdiv(count, _QUERIES)
+    splits = min(triton.cdiv(total, _BASE), triton.cdiv(_PROGRAMS, blocks))
+    columns = triton.cdiv(triton.cdiv(total, splits), _BASE) * _BASE
+    splits = triton.cdiv(total, columns)
+    found = torch.empty(count, splits, 2, dtype=torch.int64, device=queries.device)
+    # In one tensor, since each copy from a GPU takes its time. The lowest number of 64 bits stands for none.
+    out = torch.full((2 * count + total * both_ways,), -(1 << 63), dtype=torch.int64, device=queries.device)
+    back = out[2 * count :]
+    shared = {"WIDTH": min(max(16, triton.next_power_of_2(dim)), _WIDTH), "IS_BITS": is_bits}
+    _best_kernel[(blocks, splits)](
+        queries, base, found, back, count, total, dim, columns, **shared, QUERIES=_QUERIES, BASE=_BASE, BOTH_WAYS=both_ways,
+        PRECISION="tf32" if queries.dtype in _EXACT_IN_TF32 else "tf32x3", num_warps=_WARPS,
+    )  # fmt: skip
+    _merging_kernel[(count,)](
+        queries, base, found, out, dim, splits, **shared, SPLITS=triton.next_power_of_2(2 * splits), num_warps=1
     )
-    half_norm = others.float().square().sum(1) / 2
-    found = torch.empty(len(queries), 2, dtype=torch.int32, device=queries.device)
-    _two_best_kernel[(triton.cdiv(len(queries), _QUERIES),)](
-        asked, others, half_norm, found, len(queries), len(base), DIM=dim, QUERIES=_QUERIES, BASE=_BASE
-    )
-    return found.long()
+    halves = out.cpu().view(torch.int32).view(-1, 2)  # the lower half of a number comes first
+    distance = halves[: 2 * count, 1].view(torch.float32).view(count, 2)
+    index = halves[: 2 * count, 0].long().view(count, 2)
+    return distance, index, ~halves[2 * count :, 0].long() if both_ways else None
