@@ -180,7 +180,7 @@ def cut_patches(
     # In one tensor, since each copy to a GPU takes its time.
     place = torch.cat([keypoints.xy, keypoint_frames(keypoints, patch_scale).flatten(1)], 1).to(pyramids.device)
     learns = place.requires_grad or pyramids.pixels.requires_grad
-    if supports_triton(pyramids.device) and size & (size - 1) == 0 and not learns:
+    if supports_triton(pyramids.device) and not learns:
         from patchprint.ops import sampling_kernel
 
         tables = (pyramids.offset, pyramids.width, pyramids.height, pyramids.num_levels)

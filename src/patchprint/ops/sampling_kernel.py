@@ -10,6 +10,7 @@ import triton.language as tl
 from torch import Tensor
 
 _COLUMNS = 256  # of a level that one program writes
+_PIXELS = 1024  # of a patch that one program writes
 
 
 @triton.jit
@@ -49,7 +50,7 @@ def _halving_kernel(source, target, rounded, height, width, COLUMNS: tl.constexp
 @triton.jit
 def _sampling_kernel(  # type: ignore[no-untyped-def]
     pixels, offset, width, height, num_levels, image, place, out,
-    LEVELS: tl.constexpr, SIZE: tl.constexpr, ONE_IMAGE: tl.constexpr,
+    LEVELS: tl.constexpr, SIZE: tl.constexpr, PIXELS: tl.constexpr, ONE_IMAGE: tl.constexpr,
 ):  # fmt: skip
     patch = tl.program_id(0).to(tl.int64)
     number = image if ONE_IMAGE else tl.load(image + patch)
@@ -64,7 +65,8 @@ def _sampling_kernel(  # type: ignore[no-untyped-def]
 
     # In a level, pixels are 2**level times as large, and the outer edge of the image (-0.5) stays where it is.
     shrink = tl.exp2(-level.to(tl.float32))
-    pixel = tl.arange(0, SIZE * SIZE)
+    pixel = tl.program_id(1) * PIXELS + tl.arange(0, PIXELS)
+    exists = pixel < SIZE * SIZE
     u = ((pixel % SIZE) * 2 + 1).to(tl.float32) / SIZE - 1
     v = ((pixel // SIZE) * 2 + 1).to(tl.float32) / SIZE - 1
     across = (x + 0.5) * shrink - 0.5 + a * shrink * u + b * shrink * v
@@ -76,10 +78,11 @@ def _sampling_kernel(  # type: ignore[no-untyped-def]
     corner = start + top.to(tl.int64) * columns + left.to(tl.int64)
     to_right = tl.where(left.to(tl.int64) + 1 < columns, 1, 0)
     to_below = tl.where(top.to(tl.int64) + 1 < rows, columns, 0)
-    above = tl.load(pixels + corner).to(tl.float32) * (1 - dx) + tl.load(pixels + corner + to_right).to(tl.float32) * dx
-    below = tl.load(pixels + corner + to_below).to(tl.float32) * (1 - dx)
-    below += tl.load(pixels + corner + to_below + to_right).to(tl.float32) * dx
-    tl.store(out + patch * SIZE * SIZE + pixel, (above * (1 - dy) + below * dy) / 255.0)
+    above = tl.load(pixels + corner, exists, 0).to(tl.float32) * (1 - dx)
+    above += tl.load(pixels + corner + to_right, exists, 0).to(tl.float32) * dx
+    below = tl.load(pixels + corner + to_below, exists, 0).to(tl.float32) * (1 - dx)
+    below += tl.load(pixels + corner + to_below + to_right, exists, 0).to(tl.float32) * dx
+    tl.store(out + patch * SIZE * SIZE + pixel, (above * (1 - dy) + below * dy) / 255.0, exists)
 
 
 def halve(image: Tensor, rounded: Tensor) -> Tensor:
@@ -98,7 +101,7 @@ def halve(image: Tensor, rounded: Tensor) -> Tensor:
 def sample(
     pixels: Tensor, tables: tuple[Tensor, Tensor, Tensor, Tensor], image: int | Tensor, place: Tensor, size: int
 ) -> Tensor:
-    """Do as ``sampling.sample_patches``; ``size`` is a power of two.
+    """Do as ``sampling.sample_patches``.
 
     Shape:
         pixels (B,) uint8; tables: offset, width, height (I, L) and num_levels (I,) int64; image (N,) int64, or the one of all;
@@ -107,8 +110,9 @@ def sample(
     offset, width, height, num_levels = tables
     out = torch.empty(len(place), 1, size, size, device=pixels.device)
     if len(place):
-        _sampling_kernel[(len(place),)](
+        pixels_of_program = min(triton.next_power_of_2(size * size), _PIXELS)
+        _sampling_kernel[(len(place), triton.cdiv(size * size, pixels_of_program))](
             pixels, offset, width, height, num_levels, image, place, out,
-            LEVELS=offset.shape[1], SIZE=size, ONE_IMAGE=isinstance(image, int),
+            LEVELS=offset.shape[1], SIZE=size, PIXELS=pixels_of_program, ONE_IMAGE=isinstance(image, int),
         )  # fmt: skip
     return out
