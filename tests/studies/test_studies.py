@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from patchprint.benchmarks import BENCHMARKS
-from patchprint.common.registry import check_options, option_names
+from patchprint.common.errors import UserError
 from patchprint.common.table import Table
+from patchprint.data import TrackStore
+from patchprint.data.builders.homographies import make_tracks
 from patchprint.data.builders.hpatches_sequences import RADIUS
 from patchprint.studies import STUDIES, Case, Options, run_study
 from patchprint.studies._figures import StudyDrawing
-from patchprint.studies._measures import PROBES
+from patchprint.studies._learners import learner_of
 from patchprint.studies._results import Row, RunRecord, blocks
 from patchprint.studies.hynet import largest_slope
 from patchprint.studies.sec import LOSSES
@@ -18,6 +19,7 @@ from patchprint.training import RECIPES, resolve
 from patchprint.training.config import differences
 from support import image_sets
 from support.benchmark_data import write_store
+from support.known_images import texture
 from support.slowness import slow_but
 from support.toy_studies import reduced
 
@@ -27,15 +29,15 @@ EVERY_STUDY = pytest.mark.parametrize("name", STUDIES)
 @EVERY_STUDY
 def test_its_runs_are_those_of_a_recipe(name: str) -> None:
     for case in STUDIES[name].cases:
-        config = resolve(case.recipe, data=("x",), **case.settings)
-        assert config.recipe in RECIPES
+        config = learner_of(case.recipe).config(case.recipe, data=("x",), **case.settings)
+        assert config.recipe == case.recipe
 
 
 @EVERY_STUDY
 def test_its_measures_are_benchmarks_or_probes(name: str) -> None:
-    for measure in STUDIES[name].measures.values():
-        benchmark = (PROBES if measure.benchmark in PROBES else BENCHMARKS)[measure.benchmark]()
-        check_options(measure.benchmark, measure.settings, option_names(benchmark.settings))
+    study = STUDIES[name]
+    for measure in study.measures.values():
+        learner_of(study.cases[0].recipe).check(measure)
 
 
 @EVERY_STUDY
@@ -61,7 +63,10 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
     return {False: folder / "patches", True: images}
 
 
-@pytest.mark.parametrize("name", slow_but(("hynet-gradients", "sdgmnet-weights", "l2net-sampling"), STUDIES))
+OF_PATCHES = [name for name in STUDIES if name != "matcher"]
+
+
+@pytest.mark.parametrize("name", slow_but(("hynet-gradients", "sdgmnet-weights", "l2net-sampling"), OF_PATCHES))
 def test_it_runs_from_end_to_end(name: str, sets: dict[bool, Path], tmp_path: Path) -> None:
     study = reduced(STUDIES[name])
     of_images = any(RECIPES[case.recipe].config.network == "embedding" for case in study.cases)
@@ -191,3 +196,44 @@ def test_batch_sizes_of_doap_have_equal_epochs() -> None:
     sizes = [c.settings["batch"] for c in STUDIES["doap-batch"].cases]
     assert sizes == [256, 512, 1024, 2048, 4096]
     assert {c.settings["batch"] * c.settings["steps"] for c in STUDIES["doap-batch"].cases} == {44_000 * 1024}
+
+
+@pytest.fixture(scope="module")
+def textures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images and copies of them."""
+    folder = tmp_path_factory.mktemp("textures") / "store"
+    images, tracks = make_tracks([texture(150, 150, seed) for seed in range(4)], num_views=1, seed=0, max_keypoints=100)
+    TrackStore.from_images(images, tracks).save(folder)
+    return folder
+
+
+@pytest.mark.parametrize("only", slow_but(("as-shipped*",), ("as-shipped*", "*")))
+def test_the_study_of_the_matcher_runs_from_end_to_end(
+    only: str, textures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path / "cache"))
+    changes = {"steps": 4, "batch": 2, "model": "rootsift", "max_keypoints": 100, "validate_every": 4}
+    given = Options(
+        data={"train": (textures,), "test": (textures,)},
+        out=tmp_path / "out",
+        only=only,
+        changes={**changes, "network": {"width": 8}},
+        device="cpu",
+    )
+    report = run_study("matcher", STUDIES["matcher"], given)
+    assert report.failed == 0, report.table
+    run = report.result["scores"]["rows"][0]["runs"][0]
+    measured = run["measured"]["test"]
+    assert measured["scores"]["mutual+ratio"]["warped"] > 10, "right matches"
+    assert measured["headline"]["right, warped"] == measured["scores"]["graph"]["warped"]
+    assert run["config"]["network_options"] == {"width": 8}
+    again = run_study("matcher", STUDIES["matcher"], given)
+    assert again.result["scores"]["rows"][0]["runs"][0] == run, "what is done is not done again"
+
+
+def test_a_setting_that_no_matcher_has_is_named(textures: Path, tmp_path: Path) -> None:
+    given = Options(
+        data={"train": (textures,), "test": (textures,)}, out=tmp_path / "out", changes={"network": {"candidate": 3}}
+    )
+    with pytest.raises(UserError, match="has no option 'candidate'; did you mean"):
+        run_study("matcher", STUDIES["matcher"], given)

@@ -39,7 +39,8 @@ class GraphOptions:
     Attributes:
         candidates: nearest descriptors in the other image that are candidates of a keypoint.
         neighbors: nearest keypoints whose candidates are asked.
-        width, rounds: numbers in the state of a candidate, rounds of messages.
+        width: numbers in the state of a candidate.
+        rounds: rounds of messages.
         one_sided: keep candidates that are among the nearest of one of their keypoints only.
         frames: use scale and angle of keypoints; without them neighbors must move alike.
         edges: use neighbors at all.

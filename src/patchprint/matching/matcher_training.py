@@ -36,6 +36,7 @@ from patchprint.matching.feature_bank import BankImage, BankScene, BankSettings,
 from patchprint.matching.matchers import graph
 from patchprint.networks.network import TrainingRecord
 from patchprint.networks.weights import to_bytes
+from patchprint.ops.distances import nearest
 from patchprint.ops.geometry import epipolar_errors, fundamental_matrix, project
 from patchprint.training import assembly
 from patchprint.training.checkpoint import TrainState
@@ -311,7 +312,12 @@ class HeldOutImagePairs:
     """Pairs of which at least one image is held out: how many right matches are lost where nine of ten are right."""
 
     def __init__(
-        self, scenes: list[BankScene], held_out: list[list[int]], learned: list[list[int]], device: torch.device
+        self,
+        scenes: list[BankScene],
+        held_out: list[list[int]],
+        learned: list[list[int]],
+        device: torch.device,
+        most: int = MOST_JUDGED,
     ) -> None:
         self.kinds: dict[str, list[LabeledPair]] = {"warped": [], "real": []}
         self.threshold = 0.5
@@ -328,7 +334,7 @@ class HeldOutImagePairs:
             self.kinds["real"] += [source.real_pair(place, *which, MOST_KEYPOINTS) for which in pairs]
         generator = np.random.default_rng(0)
         for kind, every in self.kinds.items():
-            chosen = generator.permutation(len(every))[:MOST_JUDGED]
+            chosen = generator.permutation(len(every))[:most]
             self.kinds[kind] = [every[number] for number in sorted(chosen)]
 
     def __len__(self) -> int:
@@ -339,16 +345,40 @@ class HeldOutImagePairs:
 
         ``threshold`` becomes the mean of the smallest probabilities at which each kind has that precision.
         """
-        lost, right, thresholds = {}, {}, []
+        lost, thresholds = {}, []
         for kind, pairs in self.kinds.items():
             if pairs:
                 score, label, possible = scored_matches(cast(GraphNetwork, network), pairs)
                 kept, threshold = _kept(score, label)
                 thresholds.append(threshold)
                 lost[f"lost/{kind}"] = 1 - float(kept.sum() / max(possible, 1))
-                right[f"right/{kind}"] = float(kept.sum() / len(pairs))
         self.threshold = float(np.mean(thresholds))
-        return {"lost": float(np.mean(list(lost.values()))), **lost, **right}
+        return {"lost": float(np.mean(list(lost.values()))), **lost}
+
+    def right_matches(self, network: GraphNetwork) -> dict[str, float]:
+        """The right matches of a pair where all matches of a kind of pairs together have precision ``PRECISION``."""
+        scored = {kind: scored_matches(network, pairs)[:2] for kind, pairs in self.kinds.items() if pairs}
+        return {kind: float(_kept(*found)[0].sum() / len(self.kinds[kind])) for kind, found in scored.items()}
+
+    def right_by_ratio(self) -> dict[str, float]:
+        """The same of mutual nearest neighbors with the threshold of the ratio test that has this precision."""
+        right = {}
+        for kind, pairs in self.kinds.items():
+            if pairs:
+                score, label = (np.concatenate(each) for each in zip(*map(_by_ratio, pairs), strict=True))
+                right[kind] = float(_kept(score, label)[0].sum() / len(pairs))
+        return right
+
+
+def _by_ratio(pair: LabeledPair) -> tuple[np.ndarray, np.ndarray]:
+    """Return minus the ratio and the label of each mutual match whose label is known."""
+    distance, index = nearest(pair.a.descriptors, pair.b.descriptors, 2)
+    _, back = nearest(pair.b.descriptors, pair.a.descriptors)
+    rows = torch.nonzero(back[index[:, 0], 0] == torch.arange(len(index)))[:, 0]
+    ratio = (distance[rows, 0] / distance[rows, 1].clamp(min=1e-9)).numpy()
+    label = pair.labels(rows.numpy(), index[rows, 0].numpy())
+    known = np.isfinite(label)
+    return -ratio[known], label[known]
 
 
 def _kept(score: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, float]:

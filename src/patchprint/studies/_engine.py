@@ -16,22 +16,19 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from patchprint.benchmarks import BENCHMARKS, evaluate
 from patchprint.common import files, provenance
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError, require
 from patchprint.common.processes import run_tasks
 from patchprint.common.safe_io import read_json
 from patchprint.common.table import Table
-from patchprint.features.image_model import ImageModel, load_any
-from patchprint.features.model import Model
 from patchprint.report import page
 from patchprint.studies._figures import StudyDrawing
-from patchprint.studies._measures import PROBES
+from patchprint.studies._learners import learner_of
 from patchprint.studies._plan import Options, Plan, asked_for, plan, run_name
 from patchprint.studies._results import Row, RunRecord, blocks, grouped, series_of
-from patchprint.studies._study import Measure, Study
-from patchprint.training import checkpoint, train
+from patchprint.studies._study import Study
+from patchprint.training import checkpoint
 from patchprint.training.run_folder import read_metrics
 
 MADE_BY = "patchprint study"
@@ -105,16 +102,17 @@ def _train_and_measure(plan: Plan) -> None:
     started = time.monotonic()
     # A run that was stopped before its first checkpoint starts again.
     begun = checkpoint.any_in(plan.folder / "checkpoints")
-    outcome = train(plan.config, out=plan.folder, resume=begun, force=not begun)
-    model = load_any(plan.measured_weights, plan.config.device, engine=plan.engine)
+    learner = learner_of(plan.config.recipe)
+    outcome = learner.train(plan.config, plan.folder, begun)
+    sha256, measured = learner.measure(plan)
     result = {
         "name": plan.name,
         "seed": plan.config.seed,
         "checksum": plan.checksum,
         "config": plan.config.to_json(),
-        "sha256": model.info.sha256,
+        "sha256": sha256,
         "outcome": {name: value for name, value in outcome.to_json().items() if name not in ("best", "last")},
-        "measured": {name: _measure(each, plan, model) for name, each in plan.measures.items()},
+        "measured": measured,
         "series": {
             name: each._asdict() for name, each in series_of(read_metrics(plan.folder / "metrics.jsonl")).items()
         },
@@ -122,21 +120,6 @@ def _train_and_measure(plan: Plan) -> None:
         "run": provenance.run_info(started),
     }
     files.write_json(plan.result, result)
-
-
-def _measure(each: Measure, plan: Plan, model: Model | ImageModel) -> dict[str, Any]:
-    """Return headline and scores of one benchmark, and what they were measured on."""
-    benchmark = (PROBES if each.benchmark in PROBES else BENCHMARKS)[each.benchmark]()
-    measured = model.signs() if each.signs and isinstance(model, Model) else model
-    result = evaluate(benchmark, measured, data=plan.set_of(each).paths, device=plan.config.device, **each.settings)
-    return {
-        "benchmark": result.benchmark,
-        "settings": result.settings,
-        "data": result.data,
-        "engine": result.model["engine"],
-        "headline": benchmark.headline(result.scores),
-        "scores": result.scores,
-    }
 
 
 def _clear_memory() -> None:

@@ -16,8 +16,9 @@ from patchprint.common.provenance import sha256_of_file, sha256_of_folder
 from patchprint.data import manifest
 from patchprint.data.builders.labeled_images import cached_store
 from patchprint.networks.engines import EXACT
+from patchprint.studies._learners import learner_of
 from patchprint.studies._study import Case, Measure, Study
-from patchprint.training import TrainConfig, resolve
+from patchprint.training import TrainConfig
 from patchprint.training.recipes import read_options
 
 # A run is at least this long, or as long as its recipe, however small the budget.
@@ -214,13 +215,12 @@ def _is_asked_for(name: str, options: Options) -> bool:
 
 
 def _config(case: Case, seed: int, options: Options, sets: Mapping[str, DataSet], start: Plan | None) -> TrainConfig:
-    fixed: dict[str, Any] = {"data": sets[case.learns].paths, "seed": seed}
-    fixed |= {"device": options.device, "tensorboard": False}
+    fixed: dict[str, Any] = {"data": sets[case.learns].paths, "seed": seed, "device": options.device}
     if case.selects_on:
         fixed["select_on_test"] = tuple(path for name in case.selects_on for path in sets[name].paths)
     if start is not None:
         fixed["init"] = str(start.measured_weights)
-    config = resolve(case.recipe, **{**_merge(case.settings, options.changes), **fixed})
+    config = learner_of(case.recipe).config(case.recipe, **{**_merge(case.settings, options.changes), **fixed})
     steps = max(round(config.steps * options.budget), min(config.steps, FEWEST_STEPS))
     config = dataclasses.replace(config, steps=steps, log_every=min(config.log_every, max(1, steps // LINES)))
     if not case.selects_on:
