@@ -19,8 +19,16 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_home_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Fixtures of a whole module come before those of its tests, and must not touch ~/.cache either."""
+    """Fixtures of a whole module come before those of its tests, and must not touch ~/.cache either.
+
+    Without a cache that lasts, int8 would be prepared in every test: "auto" is an engine that needs no preparation.
+    """
+    import torch
+
+    from patchprint.networks import engines
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATCHPRINT_ENGINE", engines.unprepared(torch.device("cpu")))
         patch.setenv("PATCHPRINT_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
 

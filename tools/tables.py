@@ -219,7 +219,10 @@ def _weights(results: Path) -> Rows:
             "multiply_adds": multiply_adds(network) / 1e6,
             "made_by": _made_by(info.training)
             + ", patches standardized before FRN" * (info.options.get("input_norm") == "standard"),
-            "times": [_keypoints_ms(cpu, info), _keypoints_ms(cpu, info, ", int8"), _keypoints_ms(gpu, info)],
+            "times": [
+                _keypoints_ms(bench, info, engine)
+                for bench, engine in ((cpu, "bfloat16"), (cpu, "int8"), (gpu, "cuda"))
+            ],
         }
 
 
@@ -255,10 +258,12 @@ def _distillation(config: dict[str, Any]) -> str:
     return text
 
 
-def _keypoints_ms(bench: Row, info: ModelInfo, engine: str = "") -> str:
-    """Milliseconds for the keypoints of an image, where these very weights were timed."""
-    timed = bench["scores"]["keypoints"]["contenders"].get(f"patchprint {info.name}{engine}", {})
-    if timed.get("sha256") != info.sha256:
+def _keypoints_ms(bench: Row, info: ModelInfo, engine: str) -> str:
+    """Milliseconds for the keypoints of an image, where these very weights were timed with this engine."""
+    contenders = bench["scores"]["keypoints"]["contenders"].values()
+    wanted = info.name, info.sha256, engine
+    timed = next((each for each in contenders if tuple(map(each.get, ("model", "sha256", "engine"))) == wanted), None)
+    if timed is None:
         return "–"
     return f"{timed['best_ms']:,.0f}" if timed["best_ms"] >= 1000 else f"{timed['best_ms']:.3g}"
 

@@ -125,7 +125,7 @@ class Contest:
 def describers(stage: str, contest: Contest) -> Work:
     """A stage of ``patchprint bench`` with all contenders."""
     detect(_SMALL) if stage == "image" else None  # where OpenCV is not installed, nobody has keypoints
-    data, ours = contest.data, contest.ours(bench.engines_of_stage(stage, contest.engines))
+    data, ours = contest.data, contest.ours(bench.engines_of_stage(stage, contest.engines, contest.device))
     names = {key: bench.contender_name(*key) for key in ours}
     work = bench.STAGES[stage](data, {names[key]: model for key, model in ours.items()}, contest.device)
     tasks = dict(work.tasks)

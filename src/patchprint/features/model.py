@@ -95,10 +95,6 @@ class Model(ModelBase, ABC):
         """Input size in pixels, given the size of stored patches (None: cut to order)."""
         return self.input_size
 
-    def engine_for_many(self) -> str:
-        """The engine for many images, where seconds of preparation pay off."""
-        return self.engine or engines.AUTO
-
     @abstractmethod
     def describe_patches(self, patches: Tensor) -> Tensor:
         """Describe patches.
@@ -197,10 +193,7 @@ class NetworkModel(Model):
 
     @property
     def engine(self) -> str:
-        return engines.chosen(self.device) if self._wanted == engines.AUTO else self._wanted
-
-    def engine_for_many(self) -> str:
-        return engines.chosen_for_many(self.network) if self._wanted == engines.AUTO else self._wanted
+        return self._computing().name if self._wanted == engines.AUTO else self._wanted
 
     def describe_patches(self, patches: Tensor) -> Tensor:
         size = self.input_size
@@ -239,7 +232,7 @@ class NetworkModel(Model):
 
     def _computing(self) -> engines.Engine:
         if self._engine is None:
-            self._engine = engines.create(self.network, self.engine)
+            self._engine = engines.create(self.network, self._wanted)
         return self._engine
 
 
@@ -283,7 +276,7 @@ def load(model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu", *
             patchprint or the authors of HardNet, SOSNet, HyNet or TFeat wrote, or a network; a model is returned as it is.
         device: where a network that is read is put: auto, cpu, cuda, mps.
         engine: how a network that is read is computed: a name in `patchprint.networks.engines.ENGINES`, or
-            auto: bfloat16 on a CPU that multiplies in it, cuda on a GPU (`patchprint.networks.engines.chosen`).
+            auto: int8 or bfloat16 on a CPU, cuda on a GPU (`patchprint.networks.engines.chosen`).
             A given network is computed in float32.
 
     Raises:

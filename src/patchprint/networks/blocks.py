@@ -69,8 +69,8 @@ def middle_square(patches: Tensor, quarters: int) -> Tensor:
     middle = patches[:, border : size - border, border : size - border]
     # Sums of rows, transposed, and again: a few times faster on a CPU than pooling, and than columns in OpenVINO.
     if quarters == 4:
-        return _one_of_two(_one_of_two(middle).mT).mT / 4
-    return _two_of_three(_two_of_three(middle).mT).mT / 9 if quarters == 3 else middle
+        return _one_of_two(_one_of_two(middle).transpose(-1, -2)).transpose(-1, -2) / 4
+    return _two_of_three(_two_of_three(middle).transpose(-1, -2)).transpose(-1, -2) / 9 if quarters == 3 else middle
 
 
 def _one_of_two(maps: Tensor) -> Tensor:

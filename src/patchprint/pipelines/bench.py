@@ -30,7 +30,7 @@ from patchprint.detectors import detect
 from patchprint.features import extract, load
 from patchprint.features.model import Model, NetworkModel
 from patchprint.interop.images import list_images, read_gray
-from patchprint.networks.engines import AUTO, MANY, available, chosen
+from patchprint.networks.engines import AUTO, available, chosen, unprepared
 from patchprint.networks.network import multiply_adds
 from patchprint.networks.weights import weight_names
 from patchprint.ops.sampling import ImagePyramids, cut_patches
@@ -81,7 +81,7 @@ class BenchSettings:
     stages: tuple[str, ...] = ()
     # Shipped weights or weight files; default: all that are shipped.
     models: tuple[str, ...] = ()
-    # Default: all of this machine in the stage describe, auto and int8 in the others.
+    # Default: all of this machine in the stage describe; in the others auto and, on a CPU, what it is without OpenVINO.
     engines: tuple[str, ...] = ()
     # Measurements of each contender.
     rounds: int = ROUNDS
@@ -201,7 +201,7 @@ def bench(settings: BenchSettings) -> Result:
     facts = {contender_name(*key): facts_of(key[0], model) for key, model in loaded.items()}
     scores = {}
     for stage, prepare in chosen_stages.items():
-        chosen = engines_of_stage(stage, names)
+        chosen = engines_of_stage(stage, names, place)
         work = prepare(data, {contender_name(*k): model for k, model in loaded.items() if k[1] in chosen}, place)
         times = take_turns(stage, work.tasks, rounds, place)
         scores[stage] = {
@@ -226,9 +226,10 @@ def engine_names(device: torch.device) -> tuple[str, ...]:
     return (AUTO, *(name for name in available(device) if name != chosen(device)))
 
 
-def engines_of_stage(stage: str, names: Sequence[str]) -> tuple[str, ...]:
+def engines_of_stage(stage: str, names: Sequence[str], device: torch.device) -> tuple[str, ...]:
     """Return all engines where patches are described; elsewhere those that users get, if ``auto`` is among them."""
-    return tuple(name for name in names if stage == "describe" or AUTO not in names or name in (AUTO, MANY))
+    usual = (AUTO, unprepared(device))
+    return tuple(name for name in names if stage == "describe" or AUTO not in names or name in usual)
 
 
 def record(

@@ -24,7 +24,6 @@ from patchprint.storage.feature_files import FeatureFolder
 from patchprint.storage.shards import FOLDER, Shards, images_per_shard
 
 IN_HAND = f"{files.MARKER}-in-hand"  # file that names the current image
-MANY_IMAGES = 50  # from which on an engine pays off that takes some seconds to start
 _SLOW_FROM = 10  # images from which on a slow model is pointed out; ten are half a minute, or minutes in sfm
 _SLOW, _FAST = 30e6, "sdgmnet.fast"  # multiply-adds of a descriptor, and a model that is well below
 
@@ -76,8 +75,8 @@ def describe_folder(
     if workers < 1:
         raise UserError(f"at least 1 worker is needed, got {workers}")
     model = load_describer(here, images, names, mask_folder)
-    if settings.engine == AUTO and len(names) >= MANY_IMAGES:
-        here = replace(here, engine=model.engine_for_many())
+    if on_cpu:
+        here = replace(here, engine=model.engine or AUTO)  # prepared before there are workers
     described = [*(known or ()), *names]
     per_shard = images_per_shard(len(described)) if shards or cluster is not None else None
     _claim(out, images, described, settings, mask_folder, model, per_shard, force)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from patchprint import networks
@@ -71,7 +72,7 @@ needs_openvino = pytest.mark.skipif("int8" not in engines.available(CPU), reason
     ("name", "engine"),
     [
         *((name, engine) for name in NETWORKS for engine in ("float32", "bfloat16")),
-        pytest.param("hynet", "int8", marks=needs_openvino),  # the exporter has tests of its own for every network
+        pytest.param("hynet", "int8", marks=needs_openvino),
     ],
 )
 def test_it_says_what_the_network_says(name: str, engine: str) -> None:
@@ -134,7 +135,7 @@ def test_m2_m3_changed_bytes_do_not_reach_the_engine(monkeypatch: pytest.MonkeyP
     given = patches(network, 70)
     expected = engines.create(network, "int8").describe(given)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(files) == 2
+    assert len(files) == 1
     for file in files:
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= 1
@@ -259,10 +260,12 @@ def test_a_copy_for_use_leaves_the_network_alone() -> None:
 
 def test_auto_depends_on_the_machine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PATCHPRINT_ENGINE", raising=False)
-    monkeypatch.setattr(engines, "multiplies_in_bfloat16", lambda: True)
-    assert engines.chosen(torch.device("cpu")) == "bfloat16"
-    monkeypatch.setattr(engines, "multiplies_in_bfloat16", lambda: False)
-    assert engines.chosen(torch.device("cpu")) == "float32"
+    for has_openvino in (True, False):
+        monkeypatch.setattr(engines, "_is_installed", lambda engine, has=has_openvino: has)
+        for has_bfloat16, name in ((True, "bfloat16"), (False, "float32")):
+            monkeypatch.setattr(engines, "multiplies_in_bfloat16", lambda has=has_bfloat16: has)
+            assert engines.unprepared(torch.device("cpu")) == name
+            assert engines.chosen(torch.device("cpu")) == ("int8" if has_openvino else name)
     monkeypatch.setenv("PATCHPRINT_ENGINE", "bfloat16")
     assert engines.chosen(torch.device("cpu")) == "bfloat16"
     for has_bfloat16, name in ((True, "cuda"), (False, "float32")):
@@ -285,13 +288,31 @@ def test_wrong_engines_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @needs_openvino
-def test_many_images_are_worth_preparing_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_is_prepared_once_on_a_machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATCHPRINT_CACHE", str(tmp_path))
     monkeypatch.delenv("PATCHPRINT_ENGINE", raising=False)
-    good = narrow("hardnet")
-    assert engines.chosen_for_many(good) == "int8"
-    assert engines.chosen_for_many(good) == "int8", "out of the cache"
+    network = narrow("hardnet")
+    given = patches(network, 70)
+    first = engines.create(network)
+    assert first.name == "int8" and "preparing hardnet in 8 bits" in capfd.readouterr().err
+    second = engines.create(narrow("hardnet"))
+    assert torch.equal(second.describe(given), first.describe(given))
+    assert "preparing" not in capfd.readouterr().err
     monkeypatch.setenv("PATCHPRINT_ENGINE", "float32")
-    assert engines.chosen_for_many(good) == "float32"
+    assert engines.create(network).name == "float32"
+
+
+@needs_openvino
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_network_can_be_prepared(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(int8, "_CALIBRATION_PATCHES", 64)
+    monkeypatch.setattr(int8, "_LEAST_AGREEMENT", 0.9)  # weights are random
+    network = narrow(name)
+    given = patches(network, 20)
+    found = F.normalize(engines.create(network, "int8").raw(given), dim=1)
+    assert (found * F.normalize(network.raw(given), dim=1)).sum(1).mean() > 0.9
 
 
 @needs_openvino
@@ -302,7 +323,7 @@ def test_a_network_that_loses_too_much_in_8_bits_is_refused(tmp_path: Path, monk
     with pytest.raises(UserError, match=r"hardnet loses too much: .*; take the engine float32"):
         engines.create(network, "int8")
     monkeypatch.delenv("PATCHPRINT_ENGINE", raising=False)
-    assert engines.chosen_for_many(network) == engines.chosen(torch.device("cpu"))
+    assert engines.create(network).name == engines.unprepared(torch.device("cpu"))
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ from patchprint.networks.network import CHUNK_ON_CPU
 
 AUTO = "auto"
 EXACT = "float32"  # the default of benchmarks
-MANY = "int8"  # preferred by `chosen_for_many`
+FASTEST = "int8"  # on a CPU
 Compute = Callable[[Tensor], Tensor]
 
 
@@ -34,11 +34,13 @@ class Engine(ABC):
     """Computes the descriptors of a network.
 
     Attributes:
+        name: by which it was created.
         package: the package that it needs.
         extra: our extra that installs the package.
         devices: kinds of devices that it computes on.
     """
 
+    name: str
     package: ClassVar[str] = "torch"
     extra: ClassVar[str] = ""
     devices: ClassVar[tuple[str, ...]]
@@ -142,9 +144,17 @@ ENGINES: FileRegistry[type[Engine]] = FileRegistry(
 def create(network: PatchNetwork, name: str = AUTO) -> Engine:
     """Create the engine of a network by name, on the device of the network."""
     device = next(network.parameters()).device
-    name = chosen(device) if name == AUTO else name
-    check(name, device)
-    return ENGINES[name](network)
+    wanted = chosen(device) if name == AUTO else name
+    check(wanted, device)
+    try:
+        engine = ENGINES[wanted](network)
+    except UserError:  # the network loses too much in 8 bits
+        if name != AUTO or "PATCHPRINT_ENGINE" in os.environ:
+            raise
+        wanted = unprepared(device)
+        engine = ENGINES[wanted](network)
+    engine.name = wanted
+    return engine
 
 
 def check(name: str, device: torch.device) -> None:
@@ -159,31 +169,23 @@ def check(name: str, device: torch.device) -> None:
 def chosen(device: torch.device) -> str:
     """Return the engine that "auto" means on a device, always the same on the same machine.
 
-    On a CPU it is ``PATCHPRINT_ENGINE``, else bfloat16 where the CPU multiplies in it; on NVIDIA GPUs that do so "cuda";
-    elsewhere float32. Engines that compile a network are left to `chosen_for_many`.
+    On a CPU it is ``PATCHPRINT_ENGINE``, else int8 where OpenVINO is installed, for networks that lose nothing by it. It is
+    prepared once on a machine, which takes seconds. Elsewhere it is that of `unprepared`.
     """
-    if device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
-        return "cuda"
     if device.type != "cpu":
-        return "float32"
+        return unprepared(device)
     wanted = os.environ.get("PATCHPRINT_ENGINE", AUTO)
     if wanted != AUTO:
         check(wanted, device)
         return wanted
-    return "bfloat16" if multiplies_in_bfloat16() else "float32"
+    return FASTEST if _is_installed(ENGINES[FASTEST]) else unprepared(device)
 
 
-def chosen_for_many(network: PatchNetwork) -> str:
-    """Return the engine that "auto" means for many images: on a CPU "int8" where it works well, else as `chosen`."""
-    device = next(network.parameters()).device
-    usual = chosen(device)
-    if device.type != "cpu" or "PATCHPRINT_ENGINE" in os.environ or not _is_installed(ENGINES[MANY]):
-        return usual
-    try:
-        create(network, MANY)
-    except (UserError, OSError):  # it loses too much, or the disk is full
-        return usual
-    return MANY
+def unprepared(device: torch.device) -> str:
+    """Return the fastest engine of a device that needs no preparation: cuda or bfloat16 where that is fast, else float32."""
+    if device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
+        return "cuda"
+    return "bfloat16" if device.type == "cpu" and multiplies_in_bfloat16() else "float32"
 
 
 def available(device: torch.device) -> list[str]:

@@ -1,6 +1,6 @@
 """Engine with convolutions in 8 bits by OpenVINO, the rest in bfloat16 where the CPU has it, else in float32.
 
-Exported networks and activation ranges are kept in the cache folder; damaged entries are made again.
+Quantized networks are kept in the cache folder; damaged entries are made again.
 """
 
 import contextlib
@@ -8,7 +8,9 @@ import functools
 import hashlib
 import json
 import os
+import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,6 @@ from patchprint import __version__, networks
 from patchprint.common.errors import UserError, require
 from patchprint.common.files import atomic_file, cache_folder
 from patchprint.common.progress import note
-from patchprint.interop.onnx import as_array, onnx_bytes
 from patchprint.networks import PatchNetwork, weights
 from patchprint.networks.engines import Compute, CpuEngine
 from patchprint.networks.network import CHUNK_ON_CPU
@@ -77,7 +78,7 @@ class Int8Engine(CpuEngine):
             found = request.get_output_tensor().data
 
         def compute(patches: Tensor) -> Tensor:
-            batch[: len(patches)] = as_array(patches)
+            batch[: len(patches)] = patches / 255 if patches.dtype == torch.uint8 else patches
             request.start_async()
             request.wait()
             return torch.from_numpy(found[: len(patches)].copy())
@@ -85,18 +86,21 @@ class Int8Engine(CpuEngine):
         yield compute
 
     def _quantized(self, network: PatchNetwork) -> Any:
-        model = _exported(network)
-        found = json.loads(cached(network, "int8.json", lambda: json.dumps(self._calibrate(network)).encode()))
-        if found["agreement"] < _LEAST_AGREEMENT:
-            cosine = f"a cosine of {found['agreement']:.3f} with float32"
+        head, _, content = cached(network, "int8", lambda: self._prepare(network)).partition(b"\n")
+        facts = json.loads(head)
+        if facts["agreement"] < _LEAST_AGREEMENT:
+            cosine = f"a cosine of {facts['agreement']:.3f} with float32"
             raise UserError(f"in 8 bits {network.info.name} loses too much: {cosine}; take the engine float32")
-        _quantize(self._openvino, model, found["ranges"])
-        return model
+        return _core().read_model(content[: facts["graph"]], content[facts["graph"] :])
 
-    def _calibrate(self, network: PatchNetwork) -> dict[str, Any]:
-        """Input range of each convolution, and mean cosine between quantized and exact descriptors."""
+    def _prepare(self, network: PatchNetwork) -> bytes:
+        """Quantize a network: a line of JSON, the graph in OpenVINO's XML, and its weights.
+
+        The first line has the mean cosine between quantized and exact descriptors, and the number of bytes of the graph.
+        """
+        note(f"preparing {network.info.name} in 8 bits, once on this machine")
         patches = dead_leaves(_CALIBRATION_PATCHES, network.input_size)
-        model = _exported(network)
+        model = self._converted(network)
         watched = self._openvino.Model([each.input_value(0) for each in _convolutions(model)], model.get_parameters())
         compiled = _core().compile_model(watched, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
         inputs = compiled([patches.numpy()])
@@ -105,7 +109,27 @@ class Int8Engine(CpuEngine):
         found = torch.from_numpy(_core().compile_model(model, "CPU")([patches.numpy()])[0])
         with torch.no_grad():
             agreement = float(F.cosine_similarity(found, network.raw(patches).cpu()).mean())
-        return {"ranges": ranges, "agreement": agreement}
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "network.xml"
+            self._openvino.save_model(model, path, compress_to_fp16=False)
+            graph, values = path.read_bytes(), path.with_suffix(".bin").read_bytes()
+        return json.dumps({"agreement": agreement, "graph": len(graph)}).encode() + b"\n" + graph + values
+
+    def _converted(self, network: PatchNetwork) -> Any:
+        """Trace a network into a graph of OpenVINO, for any number of patches."""
+        size = network.input_size
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # on conditions that depend on the shape of patches alone
+            try:
+                model = self._openvino.convert_model(
+                    _Raw(network.in_evaluation()), example_input=torch.rand(2, 1, size, size)
+                )
+            except self._openvino.frontend.OpConversionFailure as error:
+                raise UserError(
+                    f"OpenVINO lacks an operation of {network.info.name}; take the engine float32"
+                ) from error
+        model.reshape([-1, 1, size, size])
+        return model
 
 
 class _Raw(nn.Module):
@@ -127,10 +151,6 @@ def _core() -> Any:
     creation, the stack of the first is restored after it is gone, and the next Ctrl-C is a segmentation fault.
     """
     return require(Int8Engine.package, Int8Engine.extra).Core()
-
-
-def _exported(network: PatchNetwork) -> Any:
-    return _core().read_model(cached(network, "onnx", lambda: onnx_bytes(_Raw(network), network.input_size, {})))
 
 
 def _convolutions(model: Any) -> list[Any]:
