@@ -55,6 +55,20 @@ def test_time_left_follows_from_the_complete_units() -> None:
     assert work.line() == "mapping: 3 of 6 images, 75 s, 0.05 images/s, about 45 s left"
 
 
+def test_the_stations_of_a_pipeline_are_timed() -> None:
+    stations = progress.Stations()
+    work = progress.Progress("describing", 2, "image", stations)
+    assert work.state()["stations_ms"] == {}
+    for seconds in (0.01, 0.03):
+        with stations.timed("read"):
+            time.sleep(seconds)
+    with pytest.raises(KeyError), stations.timed("write"):
+        raise KeyError("disk")
+    read, write = work.state()["stations_ms"].values()
+    assert 20 <= read < 200 and write < 10
+    assert work.line().endswith(f"read {read:g} ms, write {write:g} ms")
+
+
 def test_what_is_left_out_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     said: list[str] = []
     progress.skip_or_raise(UserError("a.png is empty"), strict=False, report=said.append)

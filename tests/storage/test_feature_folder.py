@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from patchprint.common.progress import json_lines
 from patchprint.features.extract import DescribeSettings
 from patchprint.storage import describe_jobs, feature_folder
 from patchprint.storage.feature_folder import describe_folder
@@ -115,6 +116,49 @@ def test_before_a_gpu_photos_are_read_ahead_and_the_features_are_the_same(
     assert list(fed) == list(alone)
     for name in alone:
         assert fed.contents(name) == alone.contents(name)
+
+
+def test_for_a_gpu_that_finds_keypoints_threads_read_ahead(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (photos / "no-image.png").write_bytes(b"no image")
+    left_half = np.zeros((80, 90), np.uint8)
+    left_half[:, :45] = 255
+    masks = tmp_path / "masks"
+    masks.mkdir()
+    cv2.imwrite(str(masks / "view-0.png.png"), left_half)
+    quiet: list[str] = []
+    alone = describe_folder(photos, tmp_path / "alone", SETTINGS, masks=masks, report=quiet.append)
+    monkeypatch.setattr(describe_jobs, "_is_for_gpu", lambda settings: True)
+    said: list[str] = []
+    with json_lines(tmp_path / "progress.jsonl"):
+        fed = describe_folder(photos, tmp_path / "fed", SETTINGS, masks=masks, workers=3, report=said.append)
+    assert said == quiet and "no-image.png" in said[-1]
+    assert list(fed) == list(alone) == ["view-0.png", "view-1.png"]
+    for name in alone:
+        assert fed.contents(name) == alone.contents(name)
+    last = json.loads((tmp_path / "progress.jsonl").read_text().splitlines()[-1])
+    assert list(last["stations_ms"]) == ["read", "detect", "describe", "write"]
+    assert not (tmp_path / "fed" / feature_folder.IN_HAND).exists()
+
+
+def test_images_that_were_at_work_when_a_run_ended_are_described_apart(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = describe_folder(photos, tmp_path / "out", SETTINGS)
+    expected = {name: described.contents(name) for name in described}
+    for name in expected:
+        (tmp_path / "out" / f"{name}.npz").unlink()
+    (tmp_path / "out" / feature_folder.IN_HAND).write_text(str(photos / "view-0.png"), encoding="utf-8")
+    apart: list[str] = []
+
+    def in_processes(jobs: list[describe_jobs.Job], *rest: object) -> Iterator[tuple[describe_jobs.Job, None]]:
+        apart.extend(Path(job.image).name for job in jobs)
+        return iter(())
+
+    monkeypatch.setattr(describe_jobs, "_run_in_processes", in_processes)
+    assert list(describe_folder(photos, tmp_path / "out", SETTINGS)) == ["view-1.png"]
+    assert apart == ["view-0.png"]
 
 
 def test_at_most_so_many_photos_are_taken_ahead() -> None:

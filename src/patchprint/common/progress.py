@@ -40,6 +40,32 @@ def json_lines(path: str | Path | None) -> Iterator[None]:
             _watched.remove(stream)
 
 
+class Stations:
+    """Seconds that the stations of a pipeline have taken, whichever threads they ran in; for where the time goes."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+        self._counts: dict[str, int] = {}
+        self._turn = threading.Lock()
+
+    @contextlib.contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Count the time inside for a station."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            taken = time.perf_counter() - started
+            with self._turn:
+                self._seconds[name] = self._seconds.get(name, 0.0) + taken
+                self._counts[name] = self._counts.get(name, 0) + 1
+
+    def milliseconds(self) -> dict[str, float]:
+        """Return the mean of each station, in the order in which they were first done."""
+        with self._turn:
+            return {name: round(1e3 * taken / self._counts[name], 2) for name, taken in self._seconds.items()}
+
+
 class Progress:
     """``with Progress("describing", 20, "image") as progress: ... progress.update()``.
 
@@ -49,10 +75,11 @@ class Progress:
         what: the work, as the beginning of a line.
         total: how many units there are, if that is known.
         unit: what is counted, in the singular.
+        stations: of the pipeline that works, whose times are shown too.
     """
 
-    def __init__(self, what: str, total: int | None = None, unit: str = "") -> None:
-        self.what, self.total, self.unit = what, total, unit
+    def __init__(self, what: str, total: int | None = None, unit: str = "", stations: Stations | None = None) -> None:
+        self.what, self.total, self.unit, self.stations = what, total, unit, stations or Stations()
         self.done = self.failed = 0
         self._started = self._counted = time.monotonic()
         self._ended = threading.Event()
@@ -104,6 +131,7 @@ class Progress:
             "seconds": round(now - self._started, 3),
             "per_second": round(self.done / spent, 4) if self.done and spent > 0 else None,
             "seconds_left": None if left is None else round(left, 3),
+            "stations_ms": self.stations.milliseconds(),
             "ended": self._ended.is_set(),
         }
 
@@ -120,6 +148,8 @@ class Progress:
             parts.append(f"{state['per_second']:.3g} {self.unit}s/s")
         if state["seconds_left"] is not None:
             parts.append(f"about {state['seconds_left']:.0f} s left")
+        if state["stations_ms"]:
+            parts.append(", ".join(f"{name} {taken:g} ms" for name, taken in state["stations_ms"].items()))
         return f"{self.what}: {', '.join(parts)}"
 
     def _write_json(self, stream: IO[str]) -> None:

@@ -15,11 +15,13 @@ from patchprint.common import files
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import MissingPackageError, UserError, require
 from patchprint.common.processes import WorkerDiedError, run_tasks
-from patchprint.common.progress import note
+from patchprint.common.progress import Stations, note
 from patchprint.common.types import Keypoints
+from patchprint.detectors import check_detector
 from patchprint.features.extract import DescribeSettings, Found, describe_found, find_keypoints
-from patchprint.features.model import Model, load
+from patchprint.features.model import BASELINES, Model, load
 from patchprint.interop import ray_cluster
+from patchprint.interop.images import local_path, read_gray
 from patchprint.interop.ray_cluster import Cluster
 from patchprint.networks.engines import AUTO
 from patchprint.storage import feature_files
@@ -28,6 +30,7 @@ from patchprint.storage.shards import Shards
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 _WRITERS = 4  # threads, which mostly wait for the disk
+_DESCRIBERS = 2  # threads that use a GPU: one prepares while the other waits
 
 
 @dataclass(frozen=True)
@@ -47,29 +50,87 @@ Run = Callable[[Blocks, Prepare], Iterator[tuple[int, list[Any] | Exception]]]
 
 
 def run_jobs(
-    jobs: list[Job], settings: DescribeSettings, workers: int, in_hand: Path
+    jobs: list[Job], settings: DescribeSettings, workers: int, in_hand: Path, stations: Stations
 ) -> Iterator[tuple[Job, Exception | None]]:
     """Describe images on this machine; yields each job with its error, or None, as they finish.
 
     Args:
-        in_hand: file that names the current image where this process works alone. An image that an interrupted call left there
-            may have killed it, and is described in a child process.
+        in_hand: file that names the images at work where this process works alone. One that an interrupted call left there may
+            have killed it, and is described in a child process.
+        stations: gets the times of reading, finding keypoints, describing and writing, where this process works alone.
     """
     workers = min(workers, len(jobs))
-    if workers > 1:
+    alone = _is_for_gpu(settings)
+    if workers > 1 and not alone:
         yield from _run_in_processes(jobs, settings, workers)
         return
-    suspect = in_hand.read_text(encoding="utf-8") if in_hand.is_file() else None
-    describe = _describer(settings)
+    suspects = set(in_hand.read_text(encoding="utf-8").splitlines()) if in_hand.is_file() else set()
+    at_work: dict[str, None] = {}
+
+    def begun(job: Job) -> Job:
+        at_work[str(job.image)] = None
+        in_hand.write_text("\n".join(at_work), encoding="utf-8")
+        return job
+
     try:
-        for job in jobs:
-            if str(job.image) == suspect:
-                yield from _run_in_processes([job], settings, 1)
-            else:
-                in_hand.write_text(str(job.image), encoding="utf-8")
-                yield job, _save(job, *describe([job]))
+        if suspected := [job for job in jobs if str(job.image) in suspects]:
+            yield from _run_in_processes(suspected, settings, min(workers, len(suspected)))
+        left = map(begun, [job for job in jobs if str(job.image) not in suspects])
+        for job, problem in _run_in_threads(left, settings, workers if alone else 0, stations):
+            del at_work[str(job.image)]
+            yield job, problem
     finally:
         in_hand.unlink(missing_ok=True)
+
+
+def _is_for_gpu(settings: DescribeSettings) -> bool:
+    """Whether a GPU finds keypoints and describes them, so that the CPU only reads and writes."""
+    finds = check_detector(settings.detector, None).find_on_gpu is not None
+    return finds and choose_device(settings.device).type == "cuda" and settings.model not in BASELINES
+
+
+def _run_in_threads(
+    jobs: Iterator[Job], settings: DescribeSettings, readers: int, stations: Stations
+) -> Iterator[tuple[Job, Exception | None]]:
+    """Describe images in this process; with ``readers``, threads read ahead for a GPU, and others write behind it."""
+    model = load(settings.model, settings.device, engine=settings.engine)
+
+    def read(job: Job) -> tuple[Job, Any]:
+        with stations.timed("read"):
+            paths = (job.image, job.mask)
+            return job, _attempt(
+                job, lambda: [None if each is None else read_gray(each, settings.exif) for each in paths]
+            )
+
+    def describe(given: tuple[Job, Any]) -> tuple[Job, Any]:
+        job, made = given
+        if isinstance(made, Exception):
+            return given
+
+        def work() -> Any:
+            with stations.timed("detect"):
+                found = find_keypoints(made[0], settings, mask=made[1], device=model.device)
+            with stations.timed("describe"):
+                return describe_found(replace(found, path=local_path(job.image)), model)
+
+        return job, _attempt(job, work)
+
+    def write(given: tuple[Job, Any]) -> tuple[Job, Exception | None]:
+        job, made = given
+        with stations.timed("write"):
+            return job, _save(job, made if isinstance(made, Exception) else feature_files.to_bytes(made))
+
+    if not readers:
+        yield from map(write, map(describe, map(read, jobs)))
+        return
+    with (
+        ThreadPoolExecutor(readers) as reading,
+        ThreadPoolExecutor(_DESCRIBERS) as describing,
+        ThreadPoolExecutor(_WRITERS) as writing,
+    ):
+        images = _map_ahead(reading, read, jobs, 2 * readers)
+        features = _map_ahead(describing, describe, images, 2 * _DESCRIBERS)
+        yield from _map_ahead(writing, write, features, 2 * _WRITERS)
 
 
 def describe_on_cluster(
@@ -159,7 +220,7 @@ def _describer(
     model = load(settings.model, settings.device, engine=settings.engine)
 
     def describe(job: Job) -> bytes:
-        found = find_keypoints(job.image, settings, mask=job.mask)
+        found = find_keypoints(job.image, settings, mask=job.mask, device=model.device)
         return feature_files.to_bytes(describe_found(found, model))
 
     return lambda jobs: [_attempt(job, describe, job) for job in jobs]

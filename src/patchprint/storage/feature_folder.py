@@ -11,7 +11,7 @@ from pathlib import Path
 from patchprint.common import files
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
-from patchprint.common.progress import Progress, note, skip_or_raise
+from patchprint.common.progress import Progress, Stations, note, skip_or_raise
 from patchprint.features.extract import DescribeSettings
 from patchprint.features.model import Model, NetworkModel, load
 from patchprint.interop.images import find_mask, is_url, join_image_path, list_images
@@ -23,7 +23,7 @@ from patchprint.storage.describe_jobs import Job, describe_on_cluster, run_jobs
 from patchprint.storage.feature_files import FeatureFolder
 from patchprint.storage.shards import FOLDER, Shards, images_per_shard
 
-IN_HAND = f"{files.MARKER}-in-hand"  # file that names the current image
+IN_HAND = f"{files.MARKER}-in-hand"  # file that names the images at work
 _SLOW_FROM = 10  # images from which on a slow model is pointed out; ten are half a minute, or minutes in sfm
 _SLOW, _FAST = 30e6, "sdgmnet.fast"  # multiply-adds of a descriptor, and a model that is well below
 
@@ -53,7 +53,8 @@ def describe_folder(
         masks: folder of masks (NAME.png for the image NAME); keypoints are not detected where a mask is black.
         names: images to describe, relative to ``images``; all by default.
         known: features of other images, made with the same settings, which are copied into ``out``.
-        workers: processes; by default 1 on a CPU, and one per core with a GPU, which would wait for a single one.
+        workers: processes; by default 1 on a CPU, and one per core with a GPU, which would wait for a single one. Where the GPU
+            also finds the keypoints, threads that read ahead.
         shards: write many images into each file (`patchprint.storage.shards`).
         cluster: Ray cluster to work on; implies ``shards``.
         strict: raise for the first image that cannot be read; by default it is reported and left out.
@@ -97,12 +98,13 @@ def describe_folder(
         report(
             f"{model.info.name} is slow without a GPU; --model {_FAST} is several times as fast and nearly as accurate"
         )
+    stations = Stations()
     if cluster is None or there.shards is None:
-        outcomes = _run_here(jobs, there.shards, here, workers, out / IN_HAND)
+        outcomes = _run_here(jobs, there.shards, here, workers, out / IN_HAND, stations)
     else:
         seen = [place for place in (images, mask_folder) if isinstance(place, Path)]
         outcomes = describe_on_cluster(jobs, there.shards, replace(here, device=settings.device), cluster, *seen)
-    with Progress("describing", len(jobs), "image") as counter:
+    with Progress("describing", len(jobs), "image", stations) as counter:
         for problems in outcomes:
             wrong = [problem for problem in problems if problem is not None]
             counter.update(len(problems), len(wrong))
@@ -165,12 +167,17 @@ def _copy(known: FeatureFolder, out: Path) -> None:
 
 
 def _run_here(
-    jobs: Mapping[str, Job], shards: Shards | None, settings: DescribeSettings, workers: int, in_hand: Path
+    jobs: Mapping[str, Job],
+    shards: Shards | None,
+    settings: DescribeSettings,
+    workers: int,
+    in_hand: Path,
+    stations: Stations,
 ) -> Iterator[list[Exception | None]]:
     """Run jobs on this machine; a shard is packed after its last image, so that few single files exist at any time."""
     numbers = {} if shards is None else {job: shards.number(name) for name, job in jobs.items()}
     left = Counter(numbers.values())
-    for job, problem in run_jobs(list(jobs.values()), settings, workers, in_hand):
+    for job, problem in run_jobs(list(jobs.values()), settings, workers, in_hand, stations):
         if shards is not None:
             left[numbers[job]] -= 1
             if not left[numbers[job]]:
