@@ -36,11 +36,17 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--profile", action="store_true", help="print what the last round takes, instead of a result file"
+    )
     parser.add_argument("--part", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.part:
         print(json.dumps(measure(given.part[0], int(given.part[1]), given)))
+        return
+    if given.profile:
+        profile(given)
         return
     started = time.monotonic()
     scores = {}
@@ -70,6 +76,17 @@ def measure(matcher: str, count: int, given: argparse.Namespace) -> dict[str, An
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     wall, cpu = (round(min(column), 4) for column in zip(*times, strict=True))
     return {"seconds": wall, "cpu_seconds": cpu, "peak_mib": round((after - before) / 1024, 1), "matches": len(found)}
+
+
+def profile(given: argparse.Namespace) -> None:
+    torch.set_num_threads(given.threads)
+    a, b = features(given.counts[0])
+    for _ in range(given.rounds):
+        match(a, b, "graph", device=given.device)
+    with torch.profiler.profile() as profiler:
+        match(a, b, "graph", device=given.device)
+    key = "cpu_time_total" if given.device == "cpu" else "device_time_total"
+    print(profiler.key_averages().table(sort_by=key, row_limit=30, max_name_column_width=60))
 
 
 def features(count: int) -> tuple[Features, Features]:

@@ -127,12 +127,20 @@ def open_bank(stores: Sequence[str | Path], model: Model, settings: BankSettings
     return [_scene(track_files.read(store), model, settings) for store in stores]
 
 
-def _scene(stored: track_files.StoredTracks, model: Model, settings: BankSettings) -> BankScene:
+def describe_part(stores: Sequence[str | Path], model: Model, settings: BankSettings, part: int, parts: int) -> None:
+    """Describe one of several parts of the images, for `open_bank` to find; other processes take the others."""
+    for number, store in enumerate(stores):
+        _scene(track_files.read(store), model, settings, slice((part - number) % parts, None, parts))
+
+
+def _scene(
+    stored: track_files.StoredTracks, model: Model, settings: BankSettings, part: slice = slice(None)
+) -> BankScene:
     folder = files.cache_folder("matcher") / f"{stored.folder.resolve().name}-{_fingerprint(stored, model, settings)}"
     chosen = [each for each in spread_over(len(stored.sizes), settings.images) if each not in settings.leave_out]
     folder.mkdir(parents=True, exist_ok=True)
     xyz, images = stored.arrays.get("xyz"), []
-    for number in progress(chosen, f"features of {stored.folder.name}", "image"):
+    for number in progress(chosen[part], f"features of {stored.folder.name}", "image"):
         path = folder / f"{number:06d}.npz"
         if not path.is_file():
             _describe(stored.image(number), model, settings, number, path)
@@ -158,7 +166,7 @@ def _describe(pixels: np.ndarray, model: Model, settings: BankSettings, number: 
     described = [model.describe_keypoints(view.image, each) for view, each in zip(rendered, found, strict=True)]
     arrays = {name: torch.cat([getattr(each, name) for each in found]).numpy() for name in ("xy", "scale", "angle")}
     descriptors = torch.cat(described)
-    arrays["descriptors"] = (descriptors.half() if descriptors.is_floating_point() else descriptors).numpy()
+    arrays["descriptors"] = (descriptors.half() if descriptors.is_floating_point() else descriptors).cpu().numpy()
     arrays["count"] = np.array([len(each) for each in found])
     arrays["homography"] = np.stack([view.homography for view in rendered])
     with files.atomic_file(path) as temporary, open(temporary, "wb") as stream:

@@ -117,9 +117,9 @@ class LabeledPair:
 
     def labels(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Label candidates, (M,), (M,) -> (M,)."""
-        xy_a, xy_b = self.a.xy.cpu().double().numpy()[rows], self.b.xy.cpu().double().numpy()[columns]
+        xy_a, xy_b = self.a.xy.cpu().double().numpy(), self.b.xy.cpu().double().numpy()
         if self.homography is not None:
-            return _by_error(np.linalg.norm(project(self.homography, xy_a) - xy_b, axis=1))
+            return _by_error(np.linalg.norm(project(self.homography, xy_a)[rows] - xy_b[columns], axis=1))
         if self.model is not None:
             return _by_model(*self.model, rows, columns, xy_a, xy_b)
         return np.zeros(len(rows))  # two places
@@ -138,9 +138,9 @@ def _by_model(
     a: np.ndarray,
     b: np.ndarray,
 ) -> np.ndarray:
-    """Label candidates by the points that either keypoint shows, and by epipolar lines."""
+    """Label candidates by the points that either keypoint shows, and by epipolar lines; all keypoints (N, 2) and (M, 2)."""
     assert one.camera is not None and other.camera is not None
-    a, b = one.camera.undistort(a), other.camera.undistort(b)
+    a, b = one.camera.undistort(a)[rows], other.camera.undistort(b)[columns]
     turn = other.camera.rotation @ one.camera.rotation.T
     shift = other.camera.translation - turn @ one.camera.translation
     lines = fundamental_matrix(turn, shift, one.camera.intrinsics, other.camera.intrinsics)

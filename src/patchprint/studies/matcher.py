@@ -17,6 +17,7 @@ _CHANGES: dict[str, dict[str, object]] = {
     "32 neighbors": {"neighbors": 32},
     "affine prediction": {"affine": True},
     "affine, 8 candidates": {"affine": True, "candidates": 8},
+    "affine, 32 neighbors, of one side": {"affine": True, "neighbors": 32, "one_sided": True},
     "width 64": {"width": 64},
     "descriptors as input": {"descriptors": 128},
 }

@@ -5,20 +5,24 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from safetensors import safe_open
+from torch import Tensor
 
 from patchprint.common.errors import UserError, parsing
 from patchprint.common.types import Features, Keypoints, Matches, ModelId
-from patchprint.matching.candidate_graph import Frames, GraphNetwork, build_graph, pair_matches
+from patchprint.matching.candidate_graph import CandidateGraph, Frames, GraphNetwork, build_graph, pair_matches
 
 SHIPPED = Path(__file__).resolve().parent.parent / "pretrained" / "graph.safetensors"
 FORMAT = "patchprint matcher 1"
 _WHAT = "weights of a graph matcher"
+# Numbers of keypoints for which a GPU keeps a recorded network, in steps; more keep it busy without.
+_FEWEST_RECORDED, _MOST_RECORDED, _RECORDED_STEP = 64, 4096, 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +52,10 @@ class GraphMatcher:
         for features in (a, b):
             _refuse_without_frames(features.keypoints)
         learned = load_weights(self.weights, a.model, device)
-        options = learned.network.options
+        one, other = frames_of(a, device), frames_of(b, device)
         with torch.no_grad():
-            built = build_graph([(frames_of(a, device), frames_of(b, device))], options)
-            indices, logit, distance = pair_matches(learned.network(built), built, options.one_sided)
+            found = _recorded_matches(learned.network, one, other) if _can_record(one, other) else None
+            indices, logit, distance = found or _matches(learned.network, one, other)
         score = torch.sigmoid(logit)
         kept = score >= (learned.threshold if self.threshold is None else self.threshold)
         return Matches(indices[kept].cpu(), distance[kept].cpu(), score=score[kept].cpu())
@@ -63,6 +67,77 @@ def graph(*, threshold: float | None = None, weights: str = "") -> GraphMatcher:
     It needs keypoints with scale and angle, and weights for the model of the descriptors (``patchprint train matcher``).
     """
     return GraphMatcher(threshold=threshold, weights=weights)
+
+
+def _matches(network: GraphNetwork, a: Frames, b: Frames) -> tuple[Tensor, Tensor, Tensor]:
+    built = build_graph([(a, b)], network.options)
+    return pair_matches(network(built), built, network.options.one_sided)
+
+
+class RecordedPair:
+    """The network on two images of up to ``sizes`` keypoints, recorded as a CUDA graph: one launch in place of 400.
+
+    Keypoints that are missing lie nowhere and have no descriptor, so that they are neither neighbors nor candidates.
+    """
+
+    def __init__(self, network: GraphNetwork, sizes: tuple[int, int], dim: int, device: torch.device) -> None:
+        self.network, self.lock = network, threading.Lock()
+        self.images = tuple(_nowhere(size, dim, device) for size in sizes)
+        self.recording: torch.cuda.CUDAGraph | None = None
+        self.built, self.logits = self._run()
+
+    def _run(self) -> tuple[CandidateGraph, Tensor]:
+        built = build_graph([(self.images[0], self.images[1])], self.network.options)
+        return built, self.network(built)
+
+    def record(self) -> None:
+        """Record, after runs that allocate and tune; recording computes nothing."""
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            self._run()
+        torch.cuda.current_stream().wait_stream(stream)
+        self.recording = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.recording):
+            self.built, self.logits = self._run()
+
+    def matches(self, *images: Frames) -> tuple[Tensor, Tensor, Tensor]:
+        with self.lock:
+            for kept, given in zip(self.images, images, strict=True):
+                for name, missing in (("xy", torch.inf), ("scale", 1.0), ("angle", 0.0), ("descriptors", torch.nan)):
+                    values = getattr(kept, name)
+                    values[: len(given)].copy_(getattr(given, name))
+                    values[len(given) :].fill_(missing)
+            if self.recording is None:
+                self.built, self.logits = self._run()
+            else:
+                self.recording.replay()
+            return pair_matches(self.logits, self.built, self.network.options.one_sided)
+
+
+def _nowhere(size: int, dim: int, device: torch.device) -> Frames:
+    def filled(value: float, *shape: int) -> Tensor:
+        return torch.full(shape, value, device=device)
+
+    return Frames(filled(torch.inf, size, 2), filled(1.0, size), filled(0.0, size), filled(torch.nan, size, dim))
+
+
+def _can_record(a: Frames, b: Frames) -> bool:
+    sizes = len(a), len(b)
+    is_usual = min(sizes) >= _FEWEST_RECORDED and max(sizes) <= _MOST_RECORDED
+    return a.xy.device.type == "cuda" and is_usual and a.descriptors.is_floating_point()
+
+
+def _recorded_matches(network: GraphNetwork, a: Frames, b: Frames) -> tuple[Tensor, Tensor, Tensor]:
+    sizes = (-(-len(a) // _RECORDED_STEP) * _RECORDED_STEP, -(-len(b) // _RECORDED_STEP) * _RECORDED_STEP)
+    return _recorded(network, sizes, a.descriptors.shape[1], a.xy.device).matches(a, b)
+
+
+@functools.lru_cache(maxsize=8)
+def _recorded(network: GraphNetwork, sizes: tuple[int, int], dim: int, device: torch.device) -> RecordedPair:
+    pair = RecordedPair(network, sizes, dim, device)
+    pair.record()
+    return pair
 
 
 def frames_of(features: Features, device: torch.device) -> Frames:
