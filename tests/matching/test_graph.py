@@ -26,7 +26,7 @@ from patchprint.matching.candidate_graph import (
     pair_matches,
     together,
 )
-from patchprint.matching.matchers.graph import SHIPPED, RecordedPair, frames_of, shipped_models
+from patchprint.matching.matchers.graph import SHIPPED, RecordedPair, frames_of, read_weights, shipped_models
 from patchprint.ops.distances import nearest_on_device
 from support.graph_weights import framed, moved, random_network, write_weights
 from support.largest_tensor import LargestTensor
@@ -254,6 +254,20 @@ def test_descriptors_that_are_not_numbers_are_left_out(tmp_path: Path) -> None:
         dataclasses.replace(a, descriptors=broken), b, "graph", weights=write_weights(tmp_path / "w.safetensors")
     )
     assert len(found) > 30 and 3 not in found.indices[:, 0] and found.score.isfinite().all()
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_keypoints_are_matched_in_little_memory() -> None:
+    a = framed(100_000, dim=16)
+    order = a.keypoints.xy.norm(dim=1).argsort()[:500]
+    b = moved(a, 0.4, 1.3, order, noise=0.5)
+    network = read_weights(SHIPPED, CPU).network
+    with LargestTensor() as tensors, torch.no_grad():
+        graph = graph_of(a, b)
+        matched, _, _ = pair_matches(network(graph), graph, one_sided=False)
+    assert graph.index.shape == (100_500, CANDIDATES)
+    assert (order[matched[:, 1]] == matched[:, 0]).sum() > 450
+    assert tensors.numel < 1 << 26, "no table of all pairs"
 
 
 def test_what_it_cannot_match_is_said(tmp_path: Path) -> None:

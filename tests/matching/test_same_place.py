@@ -125,6 +125,8 @@ def test_a_verdict_is_a_sentence() -> None:
     assert all(
         flag in said for flag in ("--matcher mutual", "--detector hessian-affine", "--max-keypoints", "--max-size")
     )
+    after = Verdict("unsure", 0.032).sentence("--matcher mutual", "--detector dog")
+    assert after == said.replace("--matcher mutual, ", ""), "what was tried is no advice"
 
 
 def test_a_geometry_is_kept_by_its_probability_whatever_the_answer() -> None:

@@ -95,7 +95,8 @@ def main(
     inliers = (
         "" if matches.model is None else f", {matches.num_inliers} of them agree with one geometry ({matches.geometry})"
     )
-    verdict = "" if matches.verdict is None else f": {matches.verdict}"
+    tried = f"--matcher {matching.matcher}", f"--detector {describe.detector}"
+    verdict = "" if matches.verdict is None else f": {matches.verdict.sentence(*tried)}"
     emit(
         {"model": model.info.name, **as_json(first.keypoints, second.keypoints, matches), "seconds": seconds},
         f"{len(first)} and {len(second)} keypoints, {len(matches)} matches{inliers}{verdict} ({model.info.name}, {seconds} s)",

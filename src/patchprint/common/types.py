@@ -258,6 +258,9 @@ class Features:
 
 
 Answer = Literal["same", "unsure"]
+_ADVICE = (
+    "--matcher mutual", "--detector hessian-affine (extra eval)", "more --max-keypoints", "or another --max-size"
+)  # fmt: skip
 _BEYOND = {"0.00": "below 0.01", "1.00": "above 0.99"}  # nothing is certain
 
 
@@ -274,14 +277,16 @@ class Verdict:
     probability: float
 
     def __str__(self) -> str:
+        return self.sentence()
+
+    def sentence(self, *tried: str) -> str:
+        """Return the answer in words, with advice but for what was ``tried`` already, as "--matcher mutual"."""
         rounded = f"{self.probability:.2f}"
         probability = f"probability {_BEYOND.get(rounded, rounded)}"
         if self.answer == "same":
             return f"same place ({probability})"
-        return (
-            f"cannot tell whether they show the same place ({probability} by the matches found); "
-            "try --matcher mutual, --detector hessian-affine (extra eval), more --max-keypoints, or another --max-size"
-        )
+        advice = ", ".join(each for each in _ADVICE if not each.startswith(tried))
+        return f"cannot tell whether they show the same place ({probability} by the matches found); try {advice}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ import torch
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError, suggest
 from patchprint.common.lru import Lru
-from patchprint.common.types import Features, Keypoints, Matches
+from patchprint.common.types import Features, Keypoints, Matches, Verdict
 from patchprint.features import extract, load
 from patchprint.features.extract import DescribeSettings
 from patchprint.features.model import DEFAULT_MODEL, LOWE_RATIO, Model, list_models
@@ -109,7 +109,7 @@ class MatchSession:
         """Match with a model and with a baseline, on the same keypoints and with the same settings."""
         question, pair, other = self._match_both(question, baseline)
         result, expected = (
-            {**each.as_json(), "ratio": question.matching.ratio, "sentence": str(each.matches.verdict or "")}
+            {**each.as_json(), "ratio": question.matching.ratio, "sentence": _sentence(question, each.matches.verdict)}
             for each in (pair, other)
         )
         answer: dict[str, Any] = {"result": result, "baseline": expected, "csv": _csv(question.images, pair)}
@@ -230,3 +230,7 @@ def _agreement(pair: _Pair, side: int, index: int, others: torch.Tensor) -> np.n
     kind = str(pair.matches.geometry)
     errors = homography_errors if kind == "homography" else epipolar_errors
     return errors(pair.matches.model.numpy(), *ends) <= THRESHOLD[kind]
+
+
+def _sentence(question: Question, verdict: Verdict | None) -> str:
+    return "" if verdict is None else verdict.sentence(f"--matcher {question.matching.matcher}")
