@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from patchprint.ops import distances
 from patchprint.ops.distances import (
     chance_of_same_index,
     distance_matrix,
     nearest,
+    nearest_both_ways,
     pack_bits,
     pair_distances,
     unpack_bits,
@@ -76,6 +78,40 @@ def test_nearest_is_exact(with_faiss: bool, make: object, monkeypatch: pytest.Mo
     distance, index = nearest(a, b, 3)
     assert np.allclose(distance, expected, atol=1e-5)
     assert np.allclose(np.take_along_axis(all_distances(a, b), index.numpy(), 1), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("dim", [3, 128])
+@pytest.mark.parametrize("kind", ["floats", "int8", "bits"])
+def test_mutual_neighbors_are_each_the_nearest_of_the_other(
+    kind: str, dim: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distances, "_CHUNK_CELLS", 70 * 16)
+    generator = torch.Generator().manual_seed(dim)
+    a, b = (torch.randn(count, dim, generator=generator) for count in (50, 70))
+    if kind == "int8":
+        a, b = ((each * 40).round().clamp(-127, 127).to(torch.int8) for each in (a, b))
+    elif kind == "bits":
+        a, b = (pack_bits(each.repeat(1, 8)) for each in (a, b))
+    exact = distance_matrix(a, b)
+    for k in (1, 2, 9):
+        distance, index, mutual = nearest_both_ways(a, b, k)
+        np.testing.assert_allclose(distance, exact.sort(1).values[:, :k], atol=1e-3)
+        np.testing.assert_allclose(exact.gather(1, index), distance, atol=1e-3)
+        is_nearest_of_its_nearest = exact.gather(1, index[:, :1])[:, 0] == exact.min(0).values[index[:, 0]]
+        assert len(index[mutual, 0].unique()) == mutual.sum() > 5
+        assert is_nearest_of_its_nearest[mutual].all()
+        if kind == "floats":  # no ties
+            assert torch.equal(mutual, is_nearest_of_its_nearest)
+
+
+def test_of_equal_descriptors_one_has_a_mutual_neighbor() -> None:
+    a, b = torch.eye(3)[[0, 0, 1, 2]], torch.eye(3)[[2, 0, 0]]
+    assert nearest_both_ways(a, b)[2].tolist() == [True, False, False, True]
+    a[3, 1] = torch.nan
+    distance, index, mutual = nearest_both_ways(a, b)
+    assert mutual.tolist() == [True, False, False, False] and index[3] == -1 and distance[3].isinf()
+    assert nearest_both_ways(a, b[:0])[2].tolist() == [False] * 4
+    assert nearest_both_ways(a[:0], b)[2].tolist() == []
 
 
 def test_memory_is_bounded_for_many_descriptors() -> None:

@@ -2,9 +2,10 @@
 
 Packed bits are uint8 in the order of numpy.packbits.
 
-Matching uses float32: torch for vectors, which is faster than FAISS at the sizes of one image, and FAISS's popcount for bits
-where it is installed (``python -m perf.speed.contest --stages match``); on an NVIDIA GPU a kernel. Scores use *exact*
-distances: float64, squares rounded to 1e-9, since rounding errors of a matrix product would break ties.
+Matching uses float32: torch for vectors, and FAISS's popcount for bits where it is installed; on an NVIDIA GPU a kernel. int8
+vectors are multiplied as integers on CPUs with VNNI, which is exact and several times as fast (``python -m perf.speed.contest
+--stages match``). Scores use *exact* distances: float64, squares rounded to 1e-9, since rounding errors of a matrix product
+would break ties.
 """
 
 import importlib.util
@@ -20,6 +21,7 @@ Descriptors = Tensor | np.ndarray
 
 _CHUNK_CELLS = 1 << 23  # distances held at a time
 _CELLS_ON_GPU = 1 << 28
+_FEW = 8  # neighbors that are found on a CPU by a pass over the distances each
 _GROUP = 16  # columns of distances whose largest is found first
 _CHUNK = 2048  # pairs whose exact distances are computed at a time
 _EXACT_CELLS = 1 << 19  # exact distances held at a time
@@ -57,7 +59,7 @@ def nearest(queries: Tensor, base: Tensor, k: int = 1, *, exact: bool = False) -
         CPU; infinity and -1 where there are fewer than k.
     """
     _refuse_different(queries, base)
-    if has_kernel(queries.device, k) and not exact and len(queries) and len(base):
+    if _has_kernel(queries.device, k) and not exact and len(queries) and len(base):
         return _with_kernel(queries, base, k)[:2]
     distance = torch.full((len(queries), k), torch.inf, dtype=torch.float64 if exact else torch.float32)
     index = torch.full((len(queries), k), -1, dtype=torch.int64)
@@ -72,7 +74,7 @@ def nearest(queries: Tensor, base: Tensor, k: int = 1, *, exact: bool = False) -
     available = min(k, len(base))
     if len(queries) and available:
         search = _exactly if exact else _with_faiss if _use_faiss(queries) else _with_torch
-        found_distance, found_index = search(queries, base, available)
+        found_distance, found_index, *_ = search(queries, base, available)
         distance[:, :available], index[:, :available] = found_distance.cpu(), found_index.cpu()
     return distance, index
 
@@ -99,23 +101,26 @@ def nearest_on_device(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Te
     return distance, torch.nn.functional.pad(torch.where(there, found, -1), missing, value=-1)
 
 
-def has_kernel(device: torch.device, k: int) -> bool:
-    """Whether `nearest_both_ways` searches a device in one pass, for so many neighbors."""
-    return supports_triton(device) and k <= 2
-
-
 def nearest_both_ways(a: Tensor, b: Tensor, k: int = 1) -> tuple[Tensor, Tensor, Tensor]:
-    """Find the k nearest in ``b`` of every descriptor of ``a``, as `nearest` does, and the nearest in ``a`` of each of ``b``.
+    """Find the k nearest in ``b`` of every descriptor of ``a``, as `nearest` does, and whether the nearest are mutual.
 
     Shape:
-        a (N, D), b (M, D) -> distance (N, k), index (N, k), and the index in ``a`` (M,) int64, on the CPU.
+        a (N, D), b (M, D) -> distance (N, k), index (N, k), and mutual (N,) bool: whether each is in turn the nearest of its
+        nearest; on the CPU.
     """
     _refuse_different(a, b)
-    if has_kernel(a.device, k) and len(a) and len(b):
+    back: Tensor | None
+    if _has_kernel(a.device, k) and len(a) and len(b):
         distance, index, back = _with_kernel(a, b, k, both_ways=True)
         assert back is not None
-        return distance, index, back
-    return *nearest(a, b, k), nearest(b, a)[1][:, 0]
+    elif a.device.type == "cpu" and not _use_faiss(a) and k <= len(b) and _is_finite(a).all() and _is_finite(b).all():
+        distance, index, mutual = _with_torch(a, b, k, both_ways=True)
+        assert mutual is not None
+        return distance, index, mutual
+    else:
+        (distance, index), back = nearest(a, b, k), nearest(b, a)[1][:, 0]
+    first = index[:, 0]
+    return distance, index, (first >= 0) & (back[first] == torch.arange(len(a))) if len(b) else first >= 0
 
 
 def _refuse_different(queries: Tensor, base: Tensor) -> None:
@@ -209,6 +214,11 @@ def _exact_rows(base: Descriptors) -> int:
     return max(1, _EXACT_CELLS // max(1, len(base)))
 
 
+def _has_kernel(device: torch.device, k: int) -> bool:
+    """Whether both ways are searched on a device in one pass, for so many neighbors."""
+    return supports_triton(device) and k <= 2
+
+
 def _with_kernel(
     queries: Tensor, base: Tensor, k: int, both_ways: bool = False
 ) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -219,32 +229,72 @@ def _with_kernel(
     return distance[:, :k], index[:, :k], back
 
 
-def _with_torch(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def _with_torch(queries: Tensor, base: Tensor, k: int, both_ways: bool = False) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Find neighbors by a matrix product and, with ``both_ways``, whether the nearest are mutual, (N,) bool."""
     bits = queries.dtype == torch.uint8
-    queries, base = as_vectors(queries), as_vectors(base)
-    half_norm = base.square().sum(1) / 2
+    if not _multiplies_int8(queries):
+        queries, base = as_vectors(queries), as_vectors(base)
+    length, base_length = _squared_lengths(queries), _squared_lengths(base)
     # Allocated before the chunks, whose memory small results would fragment.
     distances = torch.empty(len(queries), k, device=queries.device)
     indices = torch.empty(len(queries), k, dtype=torch.int64, device=queries.device)
+    nearness = torch.empty_like(length)  # of the nearest: minus the squared distance
+    highest = torch.full_like(base_length, _lowest(base_length.dtype))
     step = max(1, _CHUNK_CELLS // len(base))
     for start in range(0, len(queries), step):
         rows = slice(start, start + step)
-        part = queries[rows]
-        score = torch.addmm(-half_norm, part, base.T)  # largest where |q - b|^2 = |q|^2 - 2 score is smallest
+        score = _scores(queries[rows], base, base_length)
         best, indices[rows] = _largest(score, k)
-        squared = (part.square().sum(1, keepdim=True) - 2 * best).clamp(min=0)
+        squared = (length[rows, None] - best).clamp(min=0)
         distances[rows] = squared / 4 if bits else squared.sqrt()  # two signs that differ are 2 apart
-    return distances, indices
+        if both_ways:
+            score -= length[rows, None]
+            nearness[rows] = score.gather(1, indices[rows, :1])[:, 0]
+            highest = torch.maximum(highest, score.amax(0))
+    return distances, indices, _is_highest(nearness, highest, indices[:, 0]) if both_ways else None
+
+
+def _is_highest(nearness: Tensor, highest: Tensor, column: Tensor) -> Tensor:
+    """Return which rows have the highest value of their column, (N,) bool; of several only the first."""
+    row, none = torch.arange(len(nearness), device=nearness.device), len(nearness)
+    candidates = torch.where(nearness == highest[column], row, none)
+    return (
+        torch.full_like(highest, none, dtype=torch.int64).scatter_reduce_(0, column, candidates, "amin")[column] == row
+    )
+
+
+def _scores(queries: Tensor, base: Tensor, base_length: Tensor) -> Tensor:
+    """Compute what is largest where a distance is smallest: 2 q b - |b|^2, (N, M) float32, or int32 for int8."""
+    if queries.dtype == torch.int8:
+        return torch._int_mm(queries, base.T).mul_(2).sub_(base_length)
+    return torch.addmm(-base_length, queries, base.T, alpha=2)
+
+
+def _squared_lengths(vectors: Tensor) -> Tensor:
+    if vectors.dtype == torch.int8:
+        return vectors.int().square().sum(1, dtype=torch.int32)
+    return vectors.square().sum(1)
+
+
+def _multiplies_int8(vectors: Tensor) -> bool:
+    """Whether products of these are computed in integers, without a loss: on CPUs that do so fast."""
+    return vectors.dtype == torch.int8 and vectors.device.type == "cpu" and torch.cpu._is_vnni_supported()
+
+
+def _lowest(kind: torch.dtype) -> float:
+    return -torch.inf if kind.is_floating_point else torch.iinfo(kind).min
 
 
 def _largest(score: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Find the top k: those of the k groups of columns with the largest maxima, which takes one pass over the matrix."""
+    """Find the top k of each row."""
+    if score.device.type == "cpu" and k <= _FEW:
+        return _largest_of_few(score, k)
     width = score.shape[1] // _GROUP
     if k == 1 or width < k:
         return score.topk(k, dim=1) if k > 1 else score.max(1, keepdim=True)
-    groups = score[:, : width * _GROUP].unflatten(
-        1, (_GROUP, width)
-    )  # group i holds columns i, i + width, i + 2 width, ...
+    # Those of the k groups of columns with the largest maxima, which takes one pass over the matrix; group i holds columns i,
+    # i + width, i + 2 width, ...
+    groups = score[:, : width * _GROUP].unflatten(1, (_GROUP, width))
     largest = groups.amax(1).topk(k, dim=1).indices[:, None].expand(-1, _GROUP, -1)
     column = torch.arange(score.shape[1], device=score.device)
     every = column[: width * _GROUP].view(_GROUP, 1, width).expand(-1, len(score), -1).transpose(0, 1)
@@ -253,6 +303,19 @@ def _largest(score: Tensor, k: int) -> tuple[Tensor, Tensor]:
     columns = torch.cat([every.gather(2, largest).flatten(1), column[rest].expand(len(score), -1)], 1)
     best = values.topk(k, dim=1)
     return best.values, columns.gather(1, best.indices)
+
+
+def _largest_of_few(score: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Find the top k of each row by NumPy's argmax, ten times as fast as ``Tensor.max``, one after the other."""
+    values, columns = [], []
+    for number in range(k):
+        columns.append(torch.from_numpy(score.numpy().argmax(1))[:, None])
+        values.append(score.gather(1, columns[-1]))
+        if number < k - 1:
+            score.scatter_(1, columns[-1], _lowest(score.dtype))
+    found, where = torch.cat(values, 1), torch.cat(columns, 1)
+    score.scatter_(1, where, found)
+    return found, where
 
 
 def _use_faiss(queries: Tensor) -> bool:

@@ -22,7 +22,7 @@ from patchprint.common.registry import Registry, option_names
 from patchprint.common.types import Features, Matches
 from patchprint.features.model import LOWE_RATIO
 from patchprint.matching.two_view_geometry import verify
-from patchprint.ops.distances import has_kernel, nearest, nearest_both_ways, nearest_inconsistent
+from patchprint.ops.distances import nearest, nearest_both_ways, nearest_inconsistent
 
 DEFAULT_MATCHER = "mutual+ratio"
 
@@ -58,13 +58,12 @@ class NearestNeighbors:
         of_a, of_b = a.descriptors.to(device), b.descriptors.to(device)
         second_needed = self.tests_ratio and self.radius is None
         neighbors = 2 if second_needed else 1
-        back: torch.Tensor | None = None
-        if self.mutual and has_kernel(device, neighbors):
-            distance, index, back = nearest_both_ways(of_a, of_b, neighbors)
+        if self.mutual:
+            distance, index, keep = nearest_both_ways(of_a, of_b, neighbors)
         else:
             distance, index = nearest(of_a, of_b, neighbors)
+            keep = index[:, 0] >= 0
         first = index[:, 0]
-        keep = first >= 0
         if self.tests_ratio and len(b):
             second = distance[:, -1]
             if self.radius is not None:
@@ -72,14 +71,6 @@ class NearestNeighbors:
                 second = nearest_inconsistent(of_a, of_b, first.to(device), xy, self.radius).cpu()
             ratio = self.ratio if self.ratio is not None else a.ratio if a.ratio is not None else LOWE_RATIO
             keep &= distance[:, 0] < ratio * second
-        if self.mutual and back is not None and len(b):
-            keep &= back[first] == torch.arange(len(first))
-        elif self.mutual and len(a) and len(b):
-            # Cross-check only candidates that passed the ratio test.
-            rows = torch.nonzero(keep)[:, 0]
-            asked, which = torch.unique(first[rows], return_inverse=True)
-            _, back = nearest(of_b[asked.to(device)], of_a)
-            keep[rows] = back[which, 0] == rows
         if self.max_distance is not None:
             keep &= distance[:, 0] <= self.max_distance
         rows = torch.nonzero(keep)[:, 0]
