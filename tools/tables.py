@@ -461,9 +461,11 @@ def _folder(result: Row) -> Rows:
     """Stations of a folder of images: what each takes, and how many images go through."""
     scores, cores = result["scores"], result["settings"]["cores"]
     for name, taken in scores["stations_ms"].items():
-        by, most = ("GPU", 1000 / taken) if name == "describe" else ("one core", cores * 1000 / taken)
+        on_gpu = name == "describe" or (name == "detect" and "detected_per_second" not in scores)
+        by, most = ("GPU", 1000 / taken) if on_gpu else ("one core", cores * 1000 / taken)
         yield {"key": name, "ms": taken, "by": by, "most": f"{most:,.0f}"}
-    yield {"key": "detect alone", "by": f"{cores} cores at once", "most": f"{scores['detected_per_second']:.1f}"}
+    if "detected_per_second" in scores:
+        yield {"key": "detect alone", "by": f"{cores} cores at once", "most": f"{scores['detected_per_second']:.1f}"}
     yield {"key": "all together", "by": f"{cores} cores and the GPU", "most": f"{scores['photos_per_second']:.1f}"}
 
 

@@ -170,7 +170,10 @@ def detecting(contest: Contest) -> Work:
     images, count = contest.data.images, contest.data.count
     tasks: dict[str, Task] = {}
     for detector in DETECTORS:
-        name, find = f"patchprint {detector}", partial(detect, detector=detector, max_keypoints=count)
+        name, find = (
+            f"patchprint {detector}",
+            partial(detect, detector=detector, max_keypoints=count, device=contest.device),
+        )
         is_plain = "-" not in detector  # settings of one detector do not differ in time, except for affine shape
         if is_plain and contest.is_there(name, partial(find, _SMALL)):
             tasks[name] = for_each(find, images)

@@ -27,6 +27,7 @@ from patchprint.interop.opencv import LAYERS_PER_OCTAVE, SIFT_SIGMA
 _LEVELS = LAYERS_PER_OCTAVE + 3
 _FIRST = math.sqrt(SIFT_SIGMA**2 - plain.IMAGE_SIGMA**2)
 _CANVAS = 256  # pixels of which the sides of a canvas are multiples
+_ALIGNED = 16  # pixels of which rows are multiples, as Triton compiles kernels for
 _HEADER = 8  # bytes before the pixels: height and width
 _FIELDS = 6  # of a keypoint: x, y, scale, angle, score, and whether it is the first of equal ones
 _BLUR, _ENLARGE, _EXTREMA = (8, 128), (8, 128), (4, 128)  # rows and columns of one program
@@ -65,7 +66,7 @@ def _enlarging_kernel(image, size, target, stride, ROWS: tl.constexpr, COLUMNS: 
     tl.store(target + row * stride + column, above * (1 - down) + below * down, inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["octave"])  # each would be compiled for itself
 def _blurring_kernel(  # type: ignore[no-untyped-def]
     source, weights, size, target, octave, stride,
     RADIUS: tl.constexpr, ALONG_ROWS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -84,7 +85,7 @@ def _blurring_kernel(  # type: ignore[no-untyped-def]
     tl.store(target + row * stride + column, value, inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["octave"])  # each would be compiled for itself
 def _halving_kernel(  # type: ignore[no-untyped-def]
     source, size, target, octave, stride, target_stride, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):
@@ -102,7 +103,7 @@ def _is_extremum(value, high, low, least):  # type: ignore[no-untyped-def]
     return ((value >= high) & (value > least)) | ((value <= low) & (value < -least))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["octave"])  # each would be compiled for itself
 def _extrema_kernel(  # type: ignore[no-untyped-def]
     levels, size, found, octaves, counters, offset, stride, area, octave, least, room,
     BORDER: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -348,7 +349,7 @@ class _Search:
         """Prepare a search in a canvas (height, width) whose buffers are ``room`` times as large as usual."""
         octaves, offset = [], 0
         for octave in range(plain.num_octaves(height, width)):
-            tall, wide = (2 * height) >> octave, (2 * width) >> octave
+            tall, wide = (2 * height) >> octave, -(-((2 * width) >> octave) // _ALIGNED) * _ALIGNED
             octaves.append((offset, tall, wide))
             offset += _LEVELS * tall * wide
         rows = [[start, wide, tall * wide] for start, tall, wide in octaves]

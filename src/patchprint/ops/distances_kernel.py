@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_QUERIES, _BASE = 64, 128  # rows of each that are multiplied at a time
+_QUERIES, _BASE = 64, 64  # rows of each that are multiplied at a time
 _WIDTH = 64  # of their components
 _PROGRAMS = 528  # that keep a large GPU busy
 _WARPS = 4
