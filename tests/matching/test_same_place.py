@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from patchprint.common.types import Features, Matches, Verdict
+from patchprint.common.types import Features, Keypoints, Matches, ModelId, Verdict
 from patchprint.matching.two_view_geometry import (
     FITTED,
     THRESHOLD,
@@ -114,6 +114,22 @@ def test_the_fit_says_where_it_comes_from() -> None:
     assert set(fitted["weights"]) == set(Evidence("homography").numbers())
     assert fitted["without_evidence"] < fitted["different_below"] < fitted["same_from"]
     assert {"command", "version", "machine", "date"} <= set(fitted["made"]["run"])
+
+
+def test_matches_that_chose_each_other_count_once_in_a_small_part_of_the_image() -> None:
+    """An ornament that two places share is no evidence, however many of its keypoints a learned matcher matches."""
+    for size, answer in ((12, "unsure"), (380, "same")):
+        generator = torch.Generator().manual_seed(0)
+        xy = torch.rand(40, 2, generator=generator) * size
+        rest = torch.rand(300, 2, generator=generator) * 400
+        scale, angle = torch.full((340,), 2.0), 6.28 * torch.rand(340, generator=generator)
+        keypoints = (Keypoints(torch.cat([each, rest]), scale, angle) for each in (xy, xy + 3))
+        a, b = (Features(each, torch.zeros(340, 8), (400, 400), None, ModelId("m")) for each in keypoints)
+        indices = torch.arange(40)[:, None].expand(-1, 2)
+        nearest = verify(a, b, Matches(indices, torch.zeros(40)))
+        assert nearest.verdict is not None and nearest.verdict.answer == "same"
+        learned = verify(a, b, Matches(indices, torch.zeros(40), score=torch.ones(40)))
+        assert learned.verdict is not None and learned.verdict.answer == answer
 
 
 def test_a_verdict_is_a_sentence() -> None:

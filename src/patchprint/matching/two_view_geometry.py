@@ -40,6 +40,7 @@ FITTED = Path(__file__).with_name("same_place.json")
 SAMPLE = {"homography": 4, "fundamental": 7}  # matches that any such geometry can be made to agree with
 MAX_TURN, MAX_ZOOM = math.radians(30), math.log(2)  # largest differences from what most inliers say
 _KEYPOINTS = 400  # of each image, for the pairs at random
+_CELLS = 32  # along an image, of which each counts once where matches were chosen by how well their neighbors agree
 
 
 def verify(
@@ -235,7 +236,9 @@ def gric(errors: np.ndarray, kind: str, noise: float) -> float:
 class Evidence:
     """Evidence that two images show the same place.
 
-    ``matches`` and ``agreeing`` count places: a keypoint with two angles counts once. ``agreeing`` are the inliers that were
+    ``matches`` and ``agreeing`` count places: a keypoint with two angles counts once. A learned matcher chooses matches that
+    agree with those of their neighbors, so that all matches of one small ornament are one piece of evidence: where matches
+    have scores, all within a cell of 1/32 of the longer side of the image are one place. ``agreeing`` are the inliers that were
     also turned and zoomed alike. ``by_position`` and ``by_frame`` are the chances that two keypoints taken at random agree with
     the geometry, and with the turn and the zoom; ``by_frame`` is 1 where keypoints have no scales and angles.
     """
@@ -286,12 +289,13 @@ def weigh(a: Features, b: Features, found: Matches, limit: float) -> Evidence:
     (xy_a, frames_a), (xy_b, frames_b) = _positions_and_frames(a.keypoints), _positions_and_frames(b.keypoints)
     agreeing, common = _consistent_inliers(frames_b[rows_b] - frames_a[rows_a], inliers)
     some_a, some_b = _evenly(len(a)), _evenly(len(b))
+    cell_a, cell_b = (limit if found.score is None else max(each.image_size) / _CELLS for each in (a, b))
     near = _agree(model, kind, xy_a[some_a], xy_b[some_b], limit)
     alike = _alike(frames_b[some_b] - frames_a[some_a][:, None], common)
     return Evidence(
         kind=kind,
-        matches=min(_places(xy_a[rows_a], limit), _places(xy_b[rows_b], limit)),
-        agreeing=min(_places(xy_a[rows_a[agreeing]], limit), _places(xy_b[rows_b[agreeing]], limit)),
+        matches=min(_places(xy_a[rows_a], cell_a), _places(xy_b[rows_b], cell_b)),
+        agreeing=min(_places(xy_a[rows_a[agreeing]], cell_a), _places(xy_b[rows_b[agreeing]], cell_b)),
         # As if one pair more had agreed: so few pairs cannot show that a chance is zero.
         by_position=(int(near.sum()) + 1) / (near.size + 1),
         by_frame=(int(alike.sum()) + 1) / (alike.size + 1),

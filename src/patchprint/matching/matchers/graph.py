@@ -41,10 +41,12 @@ class GraphMatcher:
     Attributes:
         threshold: smallest probability of a match; None takes that of the weights.
         weights: a file of ``patchprint train matcher``; empty: those that come with patchprint for the model of the features.
+        record: whether a GPU replays the network as a CUDA graph. Not the default, since no GPU has run it yet.
     """
 
     threshold: float | None = None
     weights: str = ""
+    record: bool = False
 
     def __call__(self, a: Features, b: Features, device: torch.device) -> Matches:
         if not len(a) or not len(b):
@@ -54,19 +56,19 @@ class GraphMatcher:
         learned = load_weights(self.weights, a.model, device)
         one, other = frames_of(a, device), frames_of(b, device)
         with torch.no_grad():
-            found = _recorded_matches(learned.network, one, other) if _can_record(one, other) else None
+            found = _recorded_matches(learned.network, one, other) if self.record and _can_record(one, other) else None
             indices, logit, distance = found or _matches(learned.network, one, other)
         score = torch.sigmoid(logit)
         kept = score >= (learned.threshold if self.threshold is None else self.threshold)
         return Matches(indices[kept].cpu(), distance[kept].cpu(), score=score[kept].cpu())
 
 
-def graph(*, threshold: float | None = None, weights: str = "") -> GraphMatcher:
+def graph(*, threshold: float | None = None, weights: str = "", record: bool = False) -> GraphMatcher:
     """Candidates that a learned network takes for right, by how well those of neighbors agree in place, scale and angle.
 
     It needs keypoints with scale and angle, and weights for the model of the descriptors (``patchprint train matcher``).
     """
-    return GraphMatcher(threshold=threshold, weights=weights)
+    return GraphMatcher(threshold=threshold, weights=weights, record=record)
 
 
 def _matches(network: GraphNetwork, a: Frames, b: Frames) -> tuple[Tensor, Tensor, Tensor]:
