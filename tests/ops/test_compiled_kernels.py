@@ -1,0 +1,53 @@
+"""Every kernel that a GPU gets compiles for the GPUs in use and fits into their shared memory, shown without one."""
+
+from pathlib import Path
+
+import pytest
+
+from support import compiled
+
+pytest.importorskip("triton")
+
+NEAREST = """
+from patchprint.ops.distances_kernel import two_nearest
+for dtype, width, both_ways in ((torch.float32, 128, True), (torch.float32, 128, False), (torch.uint8, 16, True)):
+    two_nearest(torch.zeros(300, width).to(dtype), torch.zeros(3000, width).to(dtype), both_ways)
+"""
+PATCHES = """
+from patchprint.ops import sampling, sampling_kernel
+pyramids = sampling.ImagePyramids.build([torch.zeros(64, 64, dtype=torch.uint8)])
+tables = pyramids.offset, pyramids.width, pyramids.height, pyramids.num_levels
+for size in (32, 48, 64):
+    for image in (0, torch.zeros(5, dtype=torch.int64)):
+        sampling_kernel.sample(pyramids.pixels, tables, image, torch.zeros(5, 6), size)
+for kind in (torch.uint8, torch.float32):
+    sampling_kernel.halve(torch.zeros(64, 64, dtype=kind), torch.zeros(32, 32, dtype=torch.uint8))
+"""
+KEYPOINTS = """
+from patchprint.detectors import _scale_space_kernels as kernels
+search = kernels._Search.prepare(256, 512, 0.02, 10.0, 1, torch.device("cpu"))
+size = torch.tensor([200, 400], dtype=torch.int32).view(torch.uint8)
+search(torch.cat([size, torch.zeros(200 * 400, dtype=torch.uint8)]))
+"""
+NORMS = """
+from patchprint.networks import frn_kernel
+for channels, side in ((32, 32), (64, 16), (128, 8)):
+    x = torch.zeros(2, channels, side, side, dtype=torch.bfloat16).contiguous(memory_format=torch.channels_last)
+    one, shift, eps = torch.zeros(1, channels, 1, 1), torch.zeros(channels), torch.zeros(1)
+    _, scale = frn_kernel.frn_tlu(x, shift, one, one, one, eps)
+    frn_kernel.frn_tlu_backward(x, x, shift, scale, one, one, one)
+"""
+CASES = {
+    "nearest": (NEAREST, "best merging"),
+    "patches": (PATCHES, "sampling halving"),
+    "keypoints": (KEYPOINTS, "enlarging blurring halving extrema refining direction"),
+    "norms": (NORMS, "forward backward"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu", compiled.GPUS)
+@pytest.mark.parametrize("case", CASES)
+def test_kernels_compile(case: str, gpu: str, tmp_path: Path) -> None:
+    code, names = CASES[case]
+    assert compiled.compile_kernels(code, gpu, str(tmp_path)) == {f"_{name}_kernel" for name in names.split()}

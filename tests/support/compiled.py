@@ -1,0 +1,50 @@
+"""Kernels compiled for GPUs that are not here: what Triton's interpreter would not notice, such as too much shared memory."""
+
+import os
+import subprocess
+import sys
+
+# Compute capability, and bytes of shared memory that a program may have: least and most of the GPUs in use.
+GPUS = {"RTX 4090": (89, 101_376), "H200": (90, 232_448)}
+_BEGIN = """
+import sys
+import torch, triton
+from triton.backends.compiler import GPUTarget
+from triton.runtime.jit import JITFunction
+
+capability, memory = map(int, sys.argv[1:])
+
+class Driver:
+    def get_current_target(self):
+        return GPUTarget("cuda", capability, 32)
+    def get_current_device(self):
+        return 0
+    def get_current_stream(self, device=None):
+        return 0
+
+def compile_only(self, *arguments, grid, warmup, _run=JITFunction.run, **options):
+    compiled = _run(self, *arguments, grid=grid, warmup=True, **options)
+    name = self.fn.__name__
+    assert compiled.metadata.shared <= memory, f"{name} takes {compiled.metadata.shared} bytes of shared memory of {memory}"
+    compiled_names.add(name)
+    return compiled
+
+triton.runtime.driver.set_active(Driver())
+JITFunction.run = compile_only
+compiled_names = set()
+"""
+
+
+def compile_kernels(code: str, gpu: str, cache: str) -> set[str]:
+    """Run ``code``, whose launches of kernels compile them and compute nothing, for a GPU of `GPUS`; returns their names."""
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    arguments = [str(number) for number in GPUS[gpu]]
+    done = subprocess.run(
+        [sys.executable, "-c", f"{_BEGIN}{code}\nprint(*compiled_names)", *arguments],
+        env={**environment, "TRITON_CACHE_DIR": cache},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return set(done.stdout.split())
