@@ -275,6 +275,8 @@ def test_what_it_cannot_match_is_said(tmp_path: Path) -> None:
     weights = write_weights(tmp_path / "w.safetensors")
     with pytest.raises(UserError, match="needs keypoints with scale and angle"):
         match(bare, bare, "graph", weights=weights)
+    framed_or_not = write_weights(tmp_path / "no-frames.safetensors", options={"frames": False})
+    assert match(bare, bare, "graph", weights=framed_or_not).score is not None
     a = framed(20)
     with pytest.raises(UserError, match=r"no weights for descriptors of m .*take another --matcher"):
         match(a, a, "graph")

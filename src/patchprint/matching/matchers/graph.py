@@ -51,9 +51,10 @@ class GraphMatcher:
     def __call__(self, a: Features, b: Features, device: torch.device) -> Matches:
         if not len(a) or not len(b):
             return Matches(torch.zeros(0, 2, dtype=torch.int64), torch.zeros(0), score=torch.zeros(0))
-        for features in (a, b):
-            _refuse_without_frames(features.keypoints)
         learned = load_weights(self.weights, a.model, device)
+        if learned.network.options.frames:
+            for features in (a, b):
+                _refuse_without_frames(features.keypoints)
         one, other = frames_of(a, device), frames_of(b, device)
         with torch.no_grad():
             found = _recorded_matches(learned.network, one, other) if self.record and _can_record(one, other) else None
