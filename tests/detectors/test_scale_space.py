@@ -1,33 +1,17 @@
 """`dog` on a GPU finds what OpenCV finds: the operations here on the CPU, the kernels on a GPU or interpreted."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
 
-from patchprint.common.types import Keypoints
 from patchprint.detectors import DETECTORS, candidates, detect, dog, select
 from patchprint.interop.images import read_gray
-from patchprint.ops.geometry import wrap_angle
+from perf.speed.on_gpu._common import found_again
 from support import kernels
 from support.checkout import SHARED
 from support.known_images import texture
 
 CPU = torch.device("cpu")
-
-
-def found_again(a: Keypoints, b: Keypoints) -> float:
-    """The share of ``a`` that is in ``b`` too: within half a pixel, 5 degrees and a twentieth of the scale."""
-    is_there = torch.zeros(len(a), dtype=torch.bool)
-    for start in range(0, len(a), 500):
-        part = a[start : start + 500]
-        near = torch.cdist(part.xy, b.xy, compute_mode="donot_use_mm_for_euclid_dist") <= 0.5
-        alike = ((b.scale / part.scale[:, None]).log().abs() < math.log(1.05)) & (
-            wrap_angle(b.angle - part.angle[:, None]).abs() < math.radians(5)
-        )
-        is_there[start : start + 500] = (near & alike).any(1)
-    return float(is_there.float().mean())
 
 
 def check_same(image: np.ndarray, name: str = "dog", least: float = 0.98) -> None:

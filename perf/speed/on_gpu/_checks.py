@@ -1,0 +1,127 @@
+"""What a GPU computes is what the CPU does."""
+
+from __future__ import annotations
+
+import ast
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+
+import patchprint
+from patchprint.detectors import DETECTORS, detect
+from patchprint.features import describe_keypoints
+from patchprint.features.extract import DescribeSettings
+from patchprint.storage.feature_folder import describe_folder
+from perf.speed.on_gpu import _step_kernels
+from perf.speed.on_gpu._common import Lease, attempt, found_again
+
+_TESTS = Path(__file__).resolve().parents[3] / "tests"
+# Tests whose code runs on a GPU where there is one; pytest is not needed for it.
+_CODE = (
+    "ops/test_kernels.py",
+    "detectors/test_scale_space.py",
+    "networks/test_fast_layers.py",
+    "networks/engines/test_cuda.py",
+)
+_BEGIN = "import torch\ndevice = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\ntorch.manual_seed(0)\n"
+
+
+def kernels(lease: Lease) -> None:
+    """Run the code that the tests give to Triton's interpreter."""
+    for path in _CODE:
+        for node in ast.parse((_TESTS / path).read_text()).body:
+            if (
+                isinstance(node, ast.Assign)
+                and isinstance(node.value, ast.Constant)
+                and "import" in str(node.value.value)
+            ):
+                (name,) = node.targets
+                attempt(
+                    f"{path} {ast.unparse(name)}", partial(exec, _BEGIN + str(node.value.value), {"__name__": "code"})
+                )
+
+
+def dog(lease: Lease) -> None:
+    """Compare the keypoints with OpenCV's: all of them, and those that are chosen of them."""
+    table = {}
+    for name, image in lease.real.items():
+        for detector in ("dog", "dog-published"):
+
+            def compare(image: np.ndarray = image, detector: str = detector) -> list[float]:
+                find_on_gpu = DETECTORS[detector].find_on_gpu
+                assert find_on_gpu is not None
+                theirs, ours = (
+                    DETECTORS[detector].find(image, None, None),
+                    find_on_gpu(image, None, None, lease.device).to("cpu"),
+                )
+                chosen = [
+                    detect(image, detector, max_keypoints=1000, device=device) for device in ("cpu", lease.device)
+                ]
+                again = [
+                    found_again(theirs, ours),
+                    found_again(ours, theirs),
+                    found_again(*chosen),
+                    found_again(*chosen[::-1]),
+                ]
+                assert min(again[:2]) >= 0.98, again
+                mask = np.zeros_like(image)
+                mask[:, : image.shape[1] // 2] = 1
+                half = detect(image, detector, max_keypoints=300, mask=mask, upright=True, device=lease.device)
+                assert float(half.xy[:, 0].max()) < image.shape[1] // 2 + 1 and not half.angle.any()
+                return [len(theirs), len(ours), *(round(share, 5) for share in again)]
+
+            table[f"{name}, {detector}"] = attempt(f"{name}, {detector}", compare)
+    large = np.tile(next(iter(lease.real.values())), (5, 4))[:3000, :3200]  # searched in tiles
+    here, there = (detect(large, max_keypoints=3000, device=device) for device in ("cpu", lease.device))
+    table["tiles"] = [len(here), len(there), found_again(here, there)]
+    print("tiles", table["tiles"])
+    lease.keep("dog", table)
+
+
+def extract(lease: Lease) -> None:
+    """Compare features of images, matches and a folder with those of the exact engine and of the CPU."""
+    images = list(lease.real.values())
+
+    def compare(name: str) -> tuple[float, int]:
+        model, exact = patchprint.load(name, lease.device), patchprint.load(name, lease.device, engine="float32")
+        found = patchprint.extract(images[0], model, max_keypoints=700)
+        expected = describe_keypoints(images[0], found.keypoints, model=exact)
+        apart = float((found.descriptors - expected.descriptors).abs().max())
+        many = patchprint.extract_many(images[:3], model, max_keypoints=500)
+        assert apart < 2e-2 and [len(each) for each in (found, *many)] == [700, 500, 500, 500], apart
+        other = patchprint.extract(images[0], patchprint.load(name), max_keypoints=700)
+        for matcher in ("mutual", "mutual+ratio"):
+            there, here = (patchprint.match(found, other, matcher, device=device) for device in (lease.device, "cpu"))
+            assert torch.equal(there.indices, here.indices), (matcher, len(there), len(here))
+        return apart, len(here)
+
+    for name in ("sdgmnet", "sdgmnet.tiny"):
+        attempt(f"extract with {name}", partial(compare, name))
+
+    def folder() -> float:
+        with tempfile.TemporaryDirectory() as made:
+            given, out = Path(made) / "in", Path(made) / "out"
+            given.mkdir()
+            for number, image in enumerate(images):
+                cv2.imwrite(str(given / f"{number}.png"), image)
+            (given / "broken.png").write_bytes(b"no image")
+            said: list[str] = []
+            settings = DescribeSettings(model="sdgmnet.fast", max_keypoints=500, device=str(lease.device))
+            found = describe_folder(given, out, settings, report=said.append)
+            alone = patchprint.extract(images[0], patchprint.load("sdgmnet.fast", lease.device), max_keypoints=500)
+            assert len(found) == len(images) and "broken.png" in said[-1]
+            assert torch.equal(found["0.png"].keypoints.xy, alone.keypoints.xy)
+            return float((found["0.png"].descriptors - alone.descriptors).abs().max())
+
+    attempt("a folder", folder)
+
+
+def step_kernels(lease: Lease) -> None:
+    """Compare kernels that may make a training step faster with PyTorch's operations."""
+    for dtype, tolerance in ((torch.float32, 2e-3), (torch.bfloat16, 1e-2)):
+        for count, side in ((3, 8), (5, 16), (7, 32)):
+            attempt(f"{dtype}, {side}", partial(_step_kernels.check, lease.device, dtype, count, side, tolerance))
