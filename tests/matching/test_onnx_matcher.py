@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import io
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +15,14 @@ import torch
 
 from patchprint import cli
 from patchprint.common.errors import UserError
-from patchprint.common.types import Features
+from patchprint.common.types import Features, ModelId
+from patchprint.features import load
 from patchprint.matching import match
 from patchprint.matching.matchers.graph import read_weights
-from patchprint.matching.onnx_matcher import CONTRACTS, OUTPUTS, export_matcher, input_names
+from patchprint.matching.onnx_matcher import CONTRACTS, OUTPUTS, Contract, export_matcher, input_names
 from support.graph_weights import framed, moved, write_weights
 
-onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 CPU = torch.device("cpu")
@@ -29,23 +33,40 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_weights(tmp_path_factory.mktemp("weights") / "w.safetensors", threshold=0.3)
 
 
+@dataclass(frozen=True)
+class Exported:
+    """A file, and the matcher in it: that of ``weights``, or the shipped one of a model."""
+
+    contract: Contract
+    path: Path
+    model: ModelId
+    dim: int
+    weights: str | None
+
+    def pairs(self) -> list[tuple[Features, Features]]:
+        """Of some keypoints, of other numbers of them, and of fewer than there are candidates and neighbors."""
+        found = []
+        for count, fewer in ((120, 0), (90, 25), (7, 4)):
+            a = framed(count, seed=count, dim=self.dim)
+            order = torch.randperm(count, generator=torch.Generator().manual_seed(1))[fewer:]
+            pair = a, moved(a, 0.7, 1.4, order, noise=0.2)
+            found.append(tuple(dataclasses.replace(each, model=self.model) for each in pair))
+        return found  # type: ignore[return-value]
+
+
 @pytest.fixture(scope="module", params=CONTRACTS)
-def exported(
-    request: pytest.FixtureRequest, weights: str, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[str, Path]:
+def exported(request: pytest.FixtureRequest, weights: str, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """One of them is written by the command: an export takes long."""
     path = tmp_path_factory.mktemp("onnx") / f"{request.param}.onnx"
-    export_matcher(read_weights(Path(weights), CPU), 32, request.param, path)
-    return request.param, path
-
-
-def pairs() -> list[tuple[Features, Features]]:
-    """Of some keypoints, of other numbers of them, and of fewer than there are candidates and neighbors."""
-    found = []
-    for count, fewer in ((120, 0), (90, 25), (7, 4)):
-        a = framed(count, seed=count)
-        order = torch.randperm(count, generator=torch.Generator().manual_seed(1))[fewer:]
-        found.append((a, moved(a, 0.7, 1.4, order, noise=0.2)))
-    return found
+    if request.param != "colmap":
+        export_matcher(read_weights(Path(weights), CPU), 32, request.param, path)
+        return Exported(request.param, path, ModelId("m"), 32, weights)
+    model, said = load("sdgmnet.fast"), io.StringIO()
+    with contextlib.redirect_stdout(said):
+        assert cli.main(["export", "sdgmnet.fast", "--tool", "colmap", "--out", str(path), "--json"]) == 0
+    answer = json.loads(said.getvalue())
+    assert answer["model"] == "sdgmnet.fast" and answer["inputs"] == input_names("colmap")
+    return Exported("colmap", path, model.id, model.dim, None)
 
 
 def columns(features: Features) -> np.ndarray:
@@ -66,7 +87,7 @@ def given(features: Features, side: int, contract: str) -> dict[str, np.ndarray]
     return {f"{name}{side}": array for name, array in named.items() if f"{name}{side}" in input_names(contract)}  # type: ignore[arg-type]
 
 
-def expected(a: Features, b: Features, weights: str) -> dict[tuple[int, int], float]:
+def expected(a: Features, b: Features, weights: str | None) -> dict[tuple[int, int], float]:
     found = match(a, b, "graph", weights=weights)
     assert found.score is not None
     return {(i, j): float(score) for (i, j), score in zip(found.indices.tolist(), found.score, strict=True)}
@@ -77,9 +98,9 @@ def assert_same(found: dict[tuple[int, int], float], wanted: dict[tuple[int, int
     assert all(found[pair] == pytest.approx(wanted[pair], abs=2e-3) for pair in wanted)
 
 
-def test_names_shapes_and_matches_are_those_the_tool_expects(exported: tuple[str, Path], weights: str) -> None:
-    contract, path = exported
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+def test_names_shapes_and_matches_are_those_the_tool_expects(exported: Exported) -> None:
+    contract = exported.contract
+    session = onnxruntime.InferenceSession(str(exported.path), providers=["CPUExecutionProvider"])
     sides = ["kpts0", "kpts1", "desc0", "desc1"]
     sizes = ["image_size0", "image_size1"]
     frames = ["scales0", "scales1", "oris0", "oris1"]
@@ -89,25 +110,27 @@ def test_names_shapes_and_matches_are_those_the_tool_expects(exported: tuple[str
     assert [each.name for each in session.get_outputs()] == ["matches0", "mscores0"]
     assert [len(each.shape) for each in session.get_outputs()] == [2 if contract == "opencv" else 1, 1]
     about = session.get_modelmeta().custom_metadata_map
-    assert about["model"] == "m" and float(about["threshold"]) == pytest.approx(0.3)
-    for a, b in pairs():
+    assert about["model"] == exported.model.name
+    assert exported.weights is None or float(about["threshold"]) == pytest.approx(0.3)
+    for a, b in exported.pairs():
         matched, score = session.run(list(OUTPUTS), given(a, 0, contract) | given(b, 1, contract))
         assert matched.dtype == np.int64 and score.dtype == np.float32 and len(matched) == len(score) == len(a)
         if contract == "opencv":
             assert (matched[:, 0] == np.arange(len(a))).all()
             matched = matched[:, 1]
         found = {(i, int(j)): float(value) for i, (j, value) in enumerate(zip(matched, score, strict=True)) if j >= 0}
-        assert_same(found, expected(a, b, weights))
+        assert_same(found, expected(a, b, exported.weights))
 
 
 @pytest.mark.parametrize("exported", ["opencv"], indirect=True)
-def test_opencv_matches_with_it(exported: tuple[str, Path], weights: str) -> None:
+def test_opencv_matches_with_it(exported: Exported) -> None:
     cv2 = pytest.importorskip("cv2", minversion="5")
-    for a, b in pairs():
-        matcher = cv2.LightGlueMatcher.create(str(exported[1]), 0.0)
+    for a, b in exported.pairs():
+        matcher = cv2.LightGlueMatcher.create(str(exported.path), 0.0)
         matcher.setPairInfo(a.keypoints.xy.numpy(), b.keypoints.xy.numpy())
         found = matcher.match(columns(a), columns(b))
-        assert_same({(each.queryIdx, each.trainIdx): 1 - each.distance for each in found}, expected(a, b, weights))
+        same = {(each.queryIdx, each.trainIdx): 1 - each.distance for each in found}
+        assert_same(same, expected(a, b, exported.weights))
 
 
 def test_what_cannot_be_exported_is_said(
@@ -121,12 +144,3 @@ def test_what_cannot_be_exported_is_said(
     assert cli.main(["export", "pixels", "--tool", "opencv", "--out", str(tmp_path / "no.onnx")]) == 2
     assert "no weights for descriptors of pixels" in capsys.readouterr().err
     assert not (tmp_path / "no.onnx").exists()
-
-
-@pytest.mark.slow
-def test_the_command_writes_the_matcher_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "m.onnx"
-    assert cli.main(["export", "sdgmnet.fast", "--tool", "colmap", "--out", str(out), "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["model"] == "sdgmnet.fast" and answer["inputs"] == input_names("colmap")
-    assert onnx.load(str(out)).graph.output[0].name == "matches0"

@@ -52,6 +52,7 @@ def main() -> None:
     parser.add_argument("--stages", nargs="+", choices=list(STAGES), default=list(STAGES))
     parser.add_argument("--models", nargs="+", default=(), help="shipped weights or weight files; default: all shipped")
     parser.add_argument("--engines", nargs="+", default=())
+    parser.add_argument("--others", nargs="*", help="who else describes, such as 'OpenCV SIFT'; default: all")
     parser.add_argument("--rounds", type=int, default=bench.ROUNDS)
     parser.add_argument("--busy", type=int, default=0, help="cores that other processes keep busy meanwhile")
     parser.add_argument("--growth", action="store_true", help="time and memory by the number of keypoints instead")
@@ -71,7 +72,9 @@ def main() -> None:
     if given.growth:
         result = growth(data, given.models, given.counts, device=given.device)
     else:
-        result = contest(data, given.stages, given.models, given.engines, given.rounds, given.busy, given.device)
+        result = contest(
+            data, given.stages, given.models, given.engines, given.rounds, given.busy, given.device, given.others
+        )
     write_json(given.out, result.to_json())
 
 
@@ -83,10 +86,11 @@ def contest(
     rounds: int = bench.ROUNDS,
     busy: int = 0,
     device: str = "auto",
+    others: list[str] | None = None,
 ) -> Result:
     """Time all contenders in the stages; see `patchprint.pipelines.bench.bench`."""
     started, place = time.monotonic(), choose_device(device)
-    setup = Contest(data, place, models or weight_names(), engines or bench.engine_names(place))
+    setup = Contest(data, place, models or weight_names(), engines or bench.engine_names(place), others)
     setup.ours(setup.engines), setup.others()  # missing files are found now, not after minutes
     scores = {}
     for name in stages:

@@ -77,12 +77,16 @@ def contest_table(stage: Mapping[str, Any]) -> Table:
 
 @dataclass(eq=False)
 class Contest:
-    """What all stages share; ``left_out`` collects the contenders that are not installed, and why."""
+    """What all stages share; ``left_out`` collects the contenders that are not installed, and why.
+
+    ``wanted`` are the names of others that describe; by default all.
+    """
 
     data: BenchImages
     device: torch.device
     models: Sequence[str]
     engines: Sequence[str]
+    wanted: Sequence[str] | None = None
     left_out: dict[str, str] = field(default_factory=dict)
     _models: dict[tuple[str, str], Model] = field(default_factory=dict)
     _others: dict[str, Contender] = field(default_factory=dict)
@@ -102,7 +106,7 @@ class Contest:
         return [
             self._others[name]
             for name, create in others(self.device)
-            if self.is_there(name, partial(self._make, name, create))
+            if (self.wanted is None or name in self.wanted) and self.is_there(name, partial(self._make, name, create))
         ]
 
     def is_there(self, name: str, attempt: Task) -> bool:
