@@ -14,7 +14,7 @@ def main() -> None:
     parser.add_argument("a", type=Path)
     parser.add_argument("b", type=Path)
     parser.add_argument("out", type=Path, help="drawing of the matches (.png or .jpg)")
-    parser.add_argument("--model", default="sdgmnet", help="shipped weights, a weight file, or rootsift, sift")
+    parser.add_argument("--model", default="patchprint", help="shipped weights, a weight file, or rootsift, sift")
     arguments = parser.parse_args()
 
     model = patchprint.load(arguments.model)

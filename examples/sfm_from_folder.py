@@ -13,7 +13,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("images", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--model", default="sdgmnet")
+    parser.add_argument("--model", default="patchprint")
     parser.add_argument("--max-keypoints", type=int, default=4096, help="of an image")
     arguments = parser.parse_args()
 

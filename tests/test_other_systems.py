@@ -70,7 +70,7 @@ def images(tmp_path: Path) -> Path:
 
 
 def test_describing_and_matching_without_what_windows_lacks(images: Path) -> None:
-    few = ["--model", "sdgmnet.tiny", "--max-keypoints", "80", "--engine", "float32"]
+    few = ["--model", "patchprint.tiny", "--max-keypoints", "80", "--engine", "float32"]
     pair = ["снимки/вид-1.png", "снимки/вид-2.png"]
     said = run_without(
         [

@@ -49,7 +49,7 @@ def test_matching_two_images_imports_only_what_it_uses(tmp_path: Any) -> None:
     code = (
         "import sys, numpy as np, patchprint\n"
         "image = np.random.default_rng(0).integers(0, 255, (90, 120), dtype=np.uint8)\n"
-        "a, b = (patchprint.extract(image, 'sdgmnet.tiny', max_keypoints=20) for _ in range(2))\n"
+        "a, b = (patchprint.extract(image, 'patchprint.tiny', max_keypoints=20) for _ in range(2))\n"
         "patchprint.verify(a, b, patchprint.match(a, b))\n"
         f"patchprint.draw(a, b, patchprint.match(a, b), {str(tmp_path / 'm.png')!r}, images=(image, image))\n"
         "print(*sorted(name for name in sys.modules if name.startswith('patchprint.')))\n"

@@ -18,20 +18,20 @@ def _path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_entry_points_give_what_load_gives() -> None:
-    network = torch.hub.load(str(ROOT), "network", "sdgmnet.tiny", source="local")
+    network = torch.hub.load(str(ROOT), "network", "patchprint.tiny", source="local")
     size = network.info.input_size
     patches = torch.rand(3, 1, size, size)
-    expected = patchprint.load("sdgmnet.tiny", engine="float32").describe_patches(patches)
+    expected = patchprint.load("patchprint.tiny", engine="float32").describe_patches(patches)
     with torch.no_grad():
         assert torch.equal(network(patches), expected)
-    descriptor = torch.hub.load(str(ROOT), "descriptor", "sdgmnet.tiny", source="local")
+    descriptor = torch.hub.load(str(ROOT), "descriptor", "patchprint.tiny", source="local")
     lafs = torch.tensor([[[[12.0, 0.0, 50.0], [0.0, 12.0, 50.0]]]])
     assert descriptor(torch.rand(1, 1, 100, 100), lafs).shape == (1, 1, 128)
 
 
 def test_the_copy_itself_is_imported() -> None:
     script = (
-        f"import torch; torch.hub.load({str(ROOT)!r}, 'network', 'sdgmnet.tiny', source='local')\n"
+        f"import torch; torch.hub.load({str(ROOT)!r}, 'network', 'patchprint.tiny', source='local')\n"
         "import patchprint; print(patchprint.__file__)"
     )
     variables = {name: value for name, value in environment().items() if name != "PYTHONPATH"}

@@ -18,7 +18,7 @@ from patchprint.features import load
 from patchprint.ops.sampling import ImagePyramids, cut_patches
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "conformance"
-MODEL, KEYPOINTS, SEED = "sdgmnet.tiny", 12, 0
+MODEL, KEYPOINTS, SEED = "patchprint.tiny", 12, 0
 LARGEST = 65535  # of the 16-bit pixels that patches are stored in
 # What may be off: pixels, parts of the scale, radians, gray values in [0, 1] (mean of a patch), components of unit vectors; an
 # implementation that rounds patches to 8 bits has descriptors with at least this cosine to the expected ones.

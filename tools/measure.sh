@@ -2,7 +2,7 @@
 # Measures models on all real data sets and writes one JSON for each into results/BENCHMARK/ (docs/data.md: what the data are):
 #   sh tools/measure.sh data                     build the stores (once)
 #   sh tools/measure.sh all sift rootsift        every benchmark for some models
-#   sh tools/measure.sh oxford sdgmnet           one benchmark
+#   sh tools/measure.sh oxford patchprint           one benchmark
 # A model is a name or a weight file. More flags for patchprint eval go into FLAGS, as in FLAGS="--patch-scale 24 --force".
 set -eu
 cd "$(dirname "$0")/.."

@@ -105,7 +105,7 @@ def notebook_page(file: Path) -> str:
 
 def try_page() -> str:
     """The page of the smallest network."""
-    network = load_network("sdgmnet.tiny")
+    network = load_network("patchprint.tiny")
     return offline.join_page(network, offline.graph_for(network))
 
 

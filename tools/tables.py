@@ -25,6 +25,7 @@ from patchprint.features import list_models
 from patchprint.networks import ModelInfo, TrainingRecord, weights
 from patchprint.networks.network import multiply_adds
 from patchprint.networks.weights import MEASURED
+from patchprint.pipelines.bench import contender_name
 from perf.speed.contest import contest_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -114,21 +115,55 @@ SPARSE = (
 LEVELS = ("easy", "hard", "tough")
 TASKS = {"verif.": "verification", "match.": "matching", "retr.": "retrieval"}
 SETS = ("liberty", "notredame", "oxford-landmarks")
-# Trained to show how far a recipe repeats; not shipped.
-OTHER_SEEDS = ("sdgmnet-seed1", "ranking-seed0", "ranking-seed1", "sdgmnet.plain-seed1")
+# Trained to show how far a recipe repeats, or a teacher of tries; not shipped.
+NOT_SHIPPED = ("patchprint-seed1", "ranking-seed0", "ranking-seed1", "patchprint.plain", "patchprint.plain-seed1")
 SEEDS = {
-    "sdgmnet": "sdgmnet, seed 0",
-    "sdgmnet-seed1": "sdgmnet, seed 1",
-    "ranking-seed0": "sdgmnet without the two more layers, ranking 1, seed 0",
-    "ranking-seed1": "sdgmnet without the two more layers, ranking 1, seed 1",
-    "sdgmnet.plain": "sdgmnet.plain, seed 0",
-    "sdgmnet.plain-seed1": "sdgmnet.plain, seed 1",
+    "patchprint": "patchprint, seed 0",
+    "patchprint-seed1": "patchprint, seed 1",
+    "ranking-seed0": "patchprint without the two more layers, ranking 1, seed 0",
+    "ranking-seed1": "patchprint without the two more layers, ranking 1, seed 1",
+    "patchprint.plain": "patchprint.plain, seed 0",
+    "patchprint.plain-seed1": "patchprint.plain, seed 1",
 }
+
+
+PAPERS = {
+    "doap": ("none",),
+    "hardnet": ("HardNet",),
+    "sosnet": ("SOSNet",),
+    "hynet": ("HyNet",),
+    "sdgmnet": ("SDGMNet",),
+}
+
+
+def _papers_weights(results: Path) -> str:
+    """The papers' networks at full length, and the default, on the rebuilt sets, Oxford and HPatches-style patches."""
+    studies = [
+        _read(results / f"studies/{name}.json") for name in ("exact/sdgmnet-table1", "exact-doap/doap-transformer")
+    ]
+    trained = {tuple(row["labels"].values()): row["columns"] for study in studies for row in study["scores"]["rows"]}
+    rows = []
+    for name in (*PAPERS, "patchprint", "rootsift"):
+        cells = ["–"] * 3
+        if name in PAPERS:
+            columns = trained[*PAPERS[name], "liberty"]
+            found = [columns[f"{which} FPR95 %"] for which in ("notredame", "yosemite", "mean")]
+            cells = [f"{each['mean']:.2f} ({each['published']:.2f})" for each in found]
+        cells.append(f"{_read(results / f'oxford/{name}.json')['scores']['map']:.3f}")
+        for data in ("oxford", "contruction"):
+            matching = _read(results / f"hpatches/{data}-{name}.json")["scores"]["matching"]
+            cells += [f"{matching[level]['python']:.3f}" for level in LEVELS]
+        rows.append([f"`{name}`", *cells])
+    sets = ["FPR95 %, notredame (UBC's)", "landmarks (UBC's Yosemite)", "mean", "Oxford mAP"]
+    patches = [f"{data}: {level}" for data in ("Oxford's patches", "`i_contruction`") for level in LEVELS]
+    return Table(
+        ["", *sets, *patches], rows, "results/studies/exact*/, results/oxford/ and results/hpatches/."
+    ).to_markdown()
 
 
 def _best_scales(found: list[Row]) -> Rows:
     """Every model at the patch scale that suits it best, best model first."""
-    tried, seen = Counter(result["model"]["name"] for result in found), set(OTHER_SEEDS)
+    tried, seen = Counter(result["model"]["name"] for result in found), set(NOT_SHIPPED)
     for result in sorted(found, key=lambda result: -result["scores"]["map"]):
         name, scale = result["model"]["name"], result["model"]["patch_scale"]
         if name not in seen:
@@ -142,7 +177,7 @@ def _seeds(found: list[Row]) -> Rows:
 
 
 def _students(found: list[Row]) -> Rows:
-    yield {**found[0], "label": "teacher: `sdgmnet.plain`"}
+    yield {**found[0], "label": "teacher: `patchprint.plain`"}
     yield from ({**each, "label": f"`student-{each['file'].stem}`"} for each in found[1:])
 
 
@@ -296,7 +331,7 @@ def measured(results: Path) -> Row:
         if path.is_file() and (result := _read(path))["model"]["sha256"] == info.sha256:
             entry["oxford_map"] = round(result["scores"]["map"], 3)
         for kind, result in speeds.items():
-            score = result["scores"]["describe"]["contenders"].get(f"patchprint {info.name}", {})
+            score = result["scores"]["describe"]["contenders"].get(contender_name(info.name, "auto"), {})
             if score.get("sha256") == info.sha256:
                 entry.setdefault("patches_per_second", {})[kind] = score["patches_per_second"]
         if len(entry) > 1:
@@ -577,7 +612,7 @@ def _readers(result: Row) -> Rows:
 # --- All tables.
 
 TRIES = ("neighbours", "long", "batch", "fovea", "pooled", "ranking", "pooled-ranking", "ranking-long", "students")
-PEERS = ("aliked-n16+lightglue", "sdgmnet", "aliked-n16rot", "disk", "xfeat", "rootsift", "opencv-sift", "orb")
+PEERS = ("aliked-n16+lightglue", "patchprint", "aliked-n16rot", "disk", "xfeat", "rootsift", "opencv-sift", "orb")
 
 
 def _models(results: Path) -> str:
@@ -637,7 +672,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
         "speed/page.json",
         " = {key} | first pair, s = {first[seconds]:.2f} | of CPU = {first[cpu_seconds]:.2f} | "
         "next pairs, s = {next[seconds]:.2f} | of CPU, next = {next[cpu_seconds]:.2f}",
-        "Two images of 1.1 megapixels, 1000 keypoints each, sdgmnet.tiny, in headless Chromium (relaxed: with fused "
+        "Two images of 1.1 megapixels, 1000 keypoints each, patchprint.tiny, in headless Chromium (relaxed: with fused "
         "multiply-add) and in Python, on two cores that other work kept busy (`python -m perf.speed.page`): "
         "results/speed/page.json.",
         lambda result: _at(result["scores"], ["*"]),
@@ -696,6 +731,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
         _keypoint_choices,
     ),
     "papers": _papers,
+    "papers-weights": _papers_weights,
     "comparison": _page("studies/comparison", 1),
     "statistics": Listing(
         "studies/comparison/statistics.json",
@@ -767,7 +803,9 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "lost-matches": Listing(
         "experiments/lost-matches.json",
         "scale and angle differ by = {label} | part of the pairs, % = {part} | "
-        + _columns("`@m` finds, % = {found[@m]:.0p}", m=("rootsift", "sdgmnet.plain", "sdgmnet", "sdgmnet.large")),
+        + _columns(
+            "`@m` finds, % = {found[@m]:.0p}", m=("rootsift", "patchprint.plain", "patchprint", "patchprint.large")
+        ),
         "{scores[pairs]:,} pairs of keypoints of the Oxford sequences: results/experiments/lost-matches.json.",
         _lost,
     ),
@@ -775,14 +813,14 @@ TABLES: dict[str, Callable[[Path], str]] = {
         "experiments/frames.json",
         "frames = {key} | "
         + _columns("angles within @n degrees, % = {warped[angles within @n]:.0p}", n=("10", "20", "45"))
-        + " | warped: AP = {warped[sdgmnet.fast, AP]:.3f} | real: right = {real[sdgmnet.fast, right]:.0f} | "
-        "real: precision = {real[sdgmnet.fast, precision]:.3f}",
-        "`sdgmnet.fast`, {scores[warped][detector][pairs]} warped and {scores[real][detector][pairs]} real pairs: "
+        + " | warped: AP = {warped[patchprint.fast, AP]:.3f} | real: right = {real[patchprint.fast, right]:.0f} | "
+        "real: precision = {real[patchprint.fast, precision]:.3f}",
+        "`patchprint.fast`, {scores[warped][detector][pairs]} warped and {scores[real][detector][pairs]} real pairs: "
         "results/experiments/frames.json.",
         _frames,
     ),
     "students": Listing(
-        "oxford/sdgmnet.plain.json experiments/students/*.json",
+        "oxford/patchprint.plain.json experiments/students/*.json",
         f" = {{label}} | map = {{scores[map]:.3f}} | {OXFORD}",
         "mAP on the six Oxford sequences: results/experiments/students/.",
         _students,

@@ -30,7 +30,7 @@ PREPARE = {
 }
 WALKS = {
     "match": ["match", "two/1.png", "two/2.png", "--out", "m.png"],
-    "eval-oxford": ["eval", "oxford", "--model", "sdgmnet", "--data", "oxford", "--out", "results", "--no-cache"],
+    "eval-oxford": ["eval", "oxford", "--model", "patchprint", "--data", "oxford", "--out", "results", "--no-cache"],
     "train": ["train", "sdgmnet", "--data", "store", "--out", "run", "--steps", "4", "--batch", "16"],
     "sfm": ["sfm", "four", "--out", "model"],
 }

@@ -1,6 +1,6 @@
 """Measure the cost of compressed descriptors: mAP on the Oxford sequences for each compression of one model.
 
-    python -m perf.experiments.compression --model sdgmnet --data ../shared/data/oxford \
+    python -m perf.experiments.compression --model patchprint --data ../shared/data/oxford \
         --out results/experiments/compression.json
 
 Principal components are fitted on scikit-image's training images, never on the test images.

@@ -2,7 +2,7 @@
 
     python -m perf.experiments.graph_matcher --photos ../shared/data/photos \
         --scenes oxford-landmarks/bodleian oxford-landmarks/allsouls --others castle notredame liberty sceaux \
-        --warped 4 --real 9 --cache runs/keypoint-choice --model sdgmnet.fast --out results/experiments/graph-matcher.json
+        --warped 4 --real 9 --cache runs/keypoint-choice --model patchprint.fast --out results/experiments/graph-matcher.json
 
 Pairs are those of `perf.experiments.keypoint_choice`. For each kind of pairs and each matcher: right matches of a pair where
 all matches together have precision ``PRECISION`` (the threshold of ratio or probability that gives most of them), and right
@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--photos", type=Path, required=True)
     parser.add_argument("--scenes", nargs="+", required=True)
     parser.add_argument("--cache", type=Path, required=True)
-    parser.add_argument("--model", default="sdgmnet")
+    parser.add_argument("--model", default="patchprint")
     parser.add_argument("--weights", default="", help="of the matcher, in place of those that are shipped")
     parser.add_argument("--warped", type=int, default=3, help="photos of a scene")
     parser.add_argument("--real", type=int, default=7, help="photos of a scene, which are paired")

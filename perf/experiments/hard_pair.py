@@ -21,7 +21,7 @@ from patchprint.common.files import write_json
 from patchprint.features.extract import extract
 from patchprint.matching import match
 
-MODELS = ("sift", "sdgmnet")
+MODELS = ("sift", "patchprint")
 TURN, TILT, SCALE = 150.0, 65.0, 0.9  # degrees, degrees, pixels a pixel
 CAMERA_DISTANCE = 1400.0  # pixels from the tilted plane
 TOLERANCE = 3.0  # pixels

@@ -37,7 +37,9 @@ MAX_SCALE_RATIO, MAX_ANGLE = 1.5, 0.5
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--oxford", type=Path, required=True)
-    parser.add_argument("--models", nargs="+", default=["sift", "rootsift", "sdgmnet", "hardnet.small", "sdgmnet.bits"])
+    parser.add_argument(
+        "--models", nargs="+", default=["sift", "rootsift", "patchprint", "patchprint.tiny", "patchprint.bits"]
+    )
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()

@@ -63,7 +63,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=Path, required=True)
     parser.add_argument("--cache", type=Path, required=True)
-    parser.add_argument("--model", default="sdgmnet.large")
+    parser.add_argument("--model", default="patchprint")
     parser.add_argument("--found", nargs="+", choices=FOUND, default=list(FOUND), help="ways to find keypoints")
     parser.add_argument("--warped", type=int, default=3, help="photos of a scene")
     parser.add_argument("--real", type=int, default=7, help="photos of a scene, which are paired")

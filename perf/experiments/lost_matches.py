@@ -1,6 +1,6 @@
 """Find out which correct matches a descriptor misses, by the difference in scale and angle of the keypoints.
 
-    python -m perf.experiments.lost_matches --data ../shared/data/oxford --models rootsift sdgmnet sdgmnet.large \
+    python -m perf.experiments.lost_matches --data ../shared/data/oxford --models rootsift sdgmnet patchprint \
         --out results/experiments/lost-matches.json
 
 Average precision on sequences (`patchprint eval oxford`) calls two keypoints the same where their places agree. Their scales

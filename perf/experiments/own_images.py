@@ -1,6 +1,6 @@
 """A matcher trained on 50 images of a user's own on a CPU: minutes, and right matches on other images of the same place.
 
-    python -m perf.experiments.own_images --store data/notredame --images 50 --model sdgmnet.fast --steps 400 \
+    python -m perf.experiments.own_images --store data/notredame --images 50 --model patchprint.fast --steps 400 \
         --work runs/own-images --out results/experiments/own-images.json
 
 It starts from nothing (`patchprint train matcher`), and from the shipped weights (``--init``). The images of the store that it
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--images", type=int, default=50)
     parser.add_argument("--unseen", type=int, default=30, help="images that measure")
-    parser.add_argument("--model", default="sdgmnet.fast")
+    parser.add_argument("--model", default="patchprint.fast")
     parser.add_argument("--steps", type=int, default=MatcherSettings.steps)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)

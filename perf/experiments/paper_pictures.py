@@ -128,7 +128,7 @@ def main() -> None:
     parser.add_argument("picture", choices=("matches", "aligned", "clusters"), help="which one")
     parser.add_argument("--data", type=Path, required=True, help="sequences (matches), or a store of patches")
     parser.add_argument("--out", type=Path, required=True, help="image to write")
-    parser.add_argument("--models", nargs="+", default=["sift", "hardnet", "sdgmnet.plain"], help="of matches")
+    parser.add_argument("--models", nargs="+", default=["sift", "hardnet", "sdgmnet"], help="of matches")
     parser.add_argument("--pairs", nargs="+", default=["leuven/6", "bikes/6", "graf/6", "wall/6"], help="of matches")
     parser.add_argument("--weights", type=Path, help="of a network with a spatial transformer (aligned)")
     arguments = parser.parse_args()

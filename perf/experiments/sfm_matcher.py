@@ -1,7 +1,7 @@
 """Which matcher `patchprint sfm` uses by default: points, track length and reprojection error, on training scenes.
 
     python -m perf.experiments.sfm_matcher --images ../shared/data/photos/entry/images ../shared/data/photos/castle/images \
-        ../shared/data/eth/fountain/images --count 10 --max-size 800 --model sdgmnet.fast --work runs/sfm-matcher \
+        ../shared/data/eth/fountain/images --count 10 --max-size 800 --model patchprint.fast --work runs/sfm-matcher \
         --out results/experiments/sfm-matcher.json
 
 The same keypoints and descriptors are matched by each matcher, and COLMAP verifies and maps; COLMAP's own SIFT beside it.
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--images", type=Path, nargs="+", required=True)
     parser.add_argument("--count", type=int, default=10, help="first images of each folder")
     parser.add_argument("--max-size", type=int, default=800)
-    parser.add_argument("--model", default="sdgmnet.fast")
+    parser.add_argument("--model", default="patchprint.fast")
     parser.add_argument("--matchers", nargs="+", choices=MATCHERS, default=list(MATCHERS))
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)

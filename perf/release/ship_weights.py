@@ -1,8 +1,9 @@
 """Put trained weights into the package: float16, with a card that says how they were made and from what.
 
-    python -m perf.release.ship_weights sdgmnet --weights runs/weights/sdgmnet/best.safetensors --patch-scale 24 \
+    python -m perf.release.ship_weights patchprint --weights runs/weights/patchprint/best.safetensors --patch-scale 36 \
         --choice results/experiments/choice-long.json
-    patchprint calibrate src/patchprint/networks/pretrained/sdgmnet.safetensors --write --json > results/ratio/sdgmnet.json
+    patchprint calibrate src/patchprint/networks/pretrained/patchprint.safetensors --write --json \
+        > results/ratio/patchprint.json
 
 The settings of the run are read from the weights themselves; its record (config, metrics) lies in results/training/NAME.
 """
@@ -23,11 +24,10 @@ SCENES = (
 )
 WILD = "891 photos of anything from public repositories (results/training/wild-photos.json)"
 ALL = f"{SCENES}; warped copies of {WILD}"
-UNLABELED = f"keypoints without labels in photos of the eight scenes of sdgmnet, and in {WILD}"
-# What weights learned from, where it was not the scenes alone.
-IMAGES = {"sdgmnet": ALL, "sdgmnet.large": ALL} | {
-    f"sdgmnet.{student}": UNLABELED for student in ("fast", "tiny", "64", "32", "bits")
-}
+UNLABELED = f"keypoints without labels in photos of the eight scenes of patchprint, and in {WILD}"
+LIBERTY = "100 internet photos of the Statue of Liberty; tracks by COLMAP, densified (liberty, one of the rebuilt sets)"
+# What our own weights learned from; the papers' learned from LIBERTY.
+IMAGES = {"patchprint": ALL} | {f"patchprint.{student}": UNLABELED for student in ("fast", "tiny", "bits")}
 
 
 def main() -> None:
@@ -46,8 +46,10 @@ def main() -> None:
     network = weights.load_network(arguments.weights)
     record = dataclasses.replace(
         network.info.training,
-        recipe=f"{arguments.name.replace('.', '-')}-shipped",
-        data=IMAGES.get(arguments.name, SCENES),
+        recipe=f"{arguments.name.replace('.', '-')}-shipped"
+        if arguments.name in IMAGES
+        else network.info.training.recipe,
+        data=IMAGES.get(arguments.name, LIBERTY),
     )
     if arguments.teacher:
         record = dataclasses.replace(record, config={**record.config, "teacher": [arguments.teacher]})

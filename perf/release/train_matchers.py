@@ -61,7 +61,7 @@ def main() -> None:
     running.add_argument("--work", type=Path, default=Path("/tmp/train-matchers"))
     running.add_argument("--seconds", type=float, default=450)
     running.add_argument("--jobs", type=int, default=16)
-    running.add_argument("--model", default="sdgmnet.fast")
+    running.add_argument("--model", default="patchprint.fast")
     running.add_argument("--copies", type=int, default=2)
     running.add_argument("--keypoints", type=int, default=2048)
     running.add_argument("--only", default="*")

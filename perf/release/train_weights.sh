@@ -33,11 +33,15 @@ train() { # NAME RECIPE FLAGS: the words of DATA are the stores, in the order of
   # shellcheck disable=SC2086
   "$PATCHPRINT" train "$recipe" --data $DATA --out "runs/weights/$name" "$@"
 }
-train sdgmnet.plain sdgmnet-plain-shipped
-train sdgmnet.plain-seed1 sdgmnet-plain-shipped --seed 1
-train hynet hynet-shipped
-train hardnet hardnet-shipped
-train hardnet.small hardnet-small-shipped
+# The papers' networks by the papers' recipes at full length, trained on liberty: 14 minutes for sdgmnet, 1 to 4 for the others. On
+# a GPU that is lent for minutes: python -m perf.lease.gpu, the runs "exact" and "exact-doap" of perf/lease/runs.json.
+LANDMARKS=$(dense radcliffe allsouls christchurch | paste -sd,)
+for paper in sdgmnet hynet sosnet hardnet l2-net; do
+  "$PATCHPRINT" study sdgmnet-table1 --data liberty=data/dense/liberty --data notredame=data/dense/notredame --data yosemite="$LANDMARKS" \
+    --only "$paper-liberty-seed0" --keep --out runs/exact
+done
+"$PATCHPRINT" study doap-transformer --data liberty=data/dense/liberty --data notredame=data/dense/notredame --data yosemite="$LANDMARKS" \
+  --only none-liberty-seed0 --keep --out runs/exact-doap
 
 # With warped copies of photos of anything, and the same photos without labels for the students: folders data/wild/1 to 4, out of
 # copies of the repositories that results/training/wild-photos.json lists.
@@ -50,16 +54,16 @@ for part in 1 2 3 4; do
     --max-size 768 --max-keypoints 900 --patch-scale 36 --max-mb 14
 done
 DATA="$DATA $(warped wild-1 wild-2 wild-3 wild-4)"
-train sdgmnet sdgmnet-shipped
+train patchprint patchprint-shipped
 # What of it repeats with another seed, with the two more layers and without.
-train sdgmnet-seed1 sdgmnet-shipped --seed 1
+train patchprint-seed1 patchprint-shipped --seed 1
 for seed in 0 1; do
-  train "ranking-seed$seed" sdgmnet-shipped --set ranking=1 --network-options dropout=0.3 input_norm=standard fovea=3 --seed "$seed"
+  train "ranking-seed$seed" patchprint-shipped --set ranking=1 --network-options dropout=0.3 input_norm=standard fovea=3 --seed "$seed"
 done
 DATA="data/any-wild-1 data/any-wild-2 data/any-wild-3 data/any-wild-4 \
   $(dense notredame liberty castle entry sceaux radcliffe allsouls christchurch)"
-for student in fast tiny 64 32 bits; do
-  train "sdgmnet.$student" "sdgmnet-$student-shipped" --teacher runs/weights/sdgmnet/best.safetensors
+for student in fast tiny bits; do
+  train "patchprint.$student" "patchprint-$student-shipped" --teacher runs/weights/patchprint/best.safetensors
 done
 
 choose() { # OUT SCALES MODELS: by a scene that nothing learned from
@@ -69,32 +73,31 @@ choose() { # OUT SCALES MODELS: by a scene that nothing learned from
   "$PYTHON" -m perf.experiments.choose_weights --models "$@" --tracks data/bodleian --images data/bodleian \
     --scales $scales --out "results/experiments/$out.json"
 }
-choose choice-ranking "32 36 40 44 48" runs/weights/ranking-seed*/best.safetensors runs/weights/sdgmnet/best.safetensors
-choose choice-students-longer "28 32 36 40" runs/weights/sdgmnet.tiny/best.safetensors runs/weights/sdgmnet.fast/best.safetensors \
-  runs/weights/sdgmnet.bits/best.safetensors runs/weights/sdgmnet.64/best.safetensors runs/weights/sdgmnet.32/best.safetensors
-"$PYTHON" -m perf.release.pool_weights runs/weights/sdgmnet/best.safetensors --out runs/weights/sdgmnet.large.safetensors
-choose choice-pooled-ranking "52 60 44" runs/weights/sdgmnet.large.safetensors --engine bfloat16
-"$PYTHON" -m perf.experiments.choose_weights --models runs/weights/h*/best.safetensors \
-  runs/weights/sdgmnet.plain/best.safetensors --tracks data/notredame data/radcliffe data/castle data/bodleian \
-  --images data/bodleian --scales 24 28 32 --num-images 3 --points 1000 --out results/experiments/choice-shipped.json
+choose choice-ranking "32 36 40 44 48" runs/weights/ranking-seed*/best.safetensors runs/weights/patchprint/best.safetensors
+choose choice-students-longer "28 32 36 40" runs/weights/patchprint.tiny/best.safetensors runs/weights/patchprint.fast/best.safetensors \
+  runs/weights/patchprint.bits/best.safetensors
+"$PYTHON" -m perf.experiments.choose_weights --models runs/exact/runs/*/best.safetensors --tracks data/dense/notredame \
+  data/dense/radcliffe --images data/bodleian --scales 12 16 20 24 --num-images 5 --points 1000 --engine auto \
+  --out results/experiments/choice-papers.json
 ship() { # NAME WEIGHTS PATCH_SCALE CHOICE FLAGS
   name=$1 file=$2 scale=$3 choice=$4
   shift 4
-  "$PYTHON" -m perf.release.ship_weights "$name" --weights "runs/weights/$file" --patch-scale "$scale" \
+  # shellcheck disable=SC2086  # the folder of a study's run ends in a checksum
+  "$PYTHON" -m perf.release.ship_weights "$name" --weights runs/weights/$file --patch-scale "$scale" \
     --choice "results/experiments/$choice.json" "$@"
   "$PATCHPRINT" calibrate "src/patchprint/networks/pretrained/$name.safetensors" --write --json > "results/ratio/$name.json"
 }
-for plain in sdgmnet.plain hynet hardnet hardnet.small; do ship $plain $plain/best.safetensors 24 choice-shipped; done
-ship sdgmnet sdgmnet/best.safetensors 36 choice-ranking
-ship sdgmnet.large sdgmnet.large.safetensors 52 choice-pooled-ranking --run sdgmnet
+ship patchprint patchprint/best.safetensors 36 choice-ranking
 for student in fast bits; do
-  ship "sdgmnet.$student" "sdgmnet.$student/best.safetensors" 36 choice-students-longer --teacher sdgmnet
+  ship "patchprint.$student" "patchprint.$student/best.safetensors" 36 choice-students-longer --teacher patchprint
 done
-for student in tiny 64 32; do
-  ship "sdgmnet.$student" "sdgmnet.$student/best.safetensors" 32 choice-students-longer --teacher sdgmnet
+ship patchprint.tiny patchprint.tiny/best.safetensors 32 choice-students-longer --teacher patchprint
+for paper in sdgmnet hynet sosnet hardnet; do
+  ship "$paper" "../exact/runs/$paper-liberty-seed0-*/best.safetensors" 16 choice-papers
 done
+ship doap "../exact-doap/runs/none-liberty-seed0-*/last.safetensors" 16 choice-papers
 
-# The matcher graph, with descriptors of sdgmnet.fast; its weights serve sdgmnet too (docs/evidence/matching.md).
+# The matcher graph, with descriptors of patchprint.fast; its weights serve the others too (docs/evidence/matching.md).
 SCENES=
 for scene in castle entry sceaux notredame liberty oxford-landmarks/radcliffe oxford-landmarks/christchurch; do
   store="data/stores/$scene"
@@ -102,6 +105,6 @@ for scene in castle entry sceaux notredame liberty oxford-landmarks/radcliffe ox
   SCENES="$SCENES --data $store"
 done
 # shellcheck disable=SC2086
-"$PATCHPRINT" train matcher --model sdgmnet.fast $SCENES --images 30 --steps 400 --batch 8 --lr 0.003 --validate-every 80 \
+"$PATCHPRINT" train matcher --model patchprint.fast $SCENES --images 30 --steps 400 --batch 8 --lr 0.003 --validate-every 80 \
   --device cpu --out runs/weights/graph
-cp runs/weights/graph/best.safetensors src/patchprint/matching/pretrained/sdgmnet.fast.safetensors
+cp runs/weights/graph/best.safetensors src/patchprint/matching/pretrained/patchprint.fast.safetensors

@@ -28,7 +28,7 @@ from patchprint.interop.images import list_images, read_gray
 
 SETS = ("notredame/images", "liberty/images", "oxford-landmarks")
 SIDE = (640, 480)
-MODEL = "hardnet.small"
+MODEL = "patchprint.tiny"
 NEIGHBORS = 20
 
 

@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("photos", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--model", default="sdgmnet")
+    parser.add_argument("--model", default="patchprint")
     parser.add_argument(
         "--counts", type=int, nargs=2, default=(100, 600), help="photos in the smaller and larger folder"
     )

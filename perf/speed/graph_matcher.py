@@ -27,7 +27,7 @@ from patchprint.common.types import Features, Keypoints
 from patchprint.features.model import load
 from patchprint.matching import match
 
-MODEL, SEED = "sdgmnet", 0
+MODEL, SEED = "patchprint", 0
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ from patchprint.training import assembly, resolve
 from patchprint.training.step import TrainStep
 from perf.speed.training_speed import synthetic_images
 
-BATCH = {"sdgmnet": 256, "sdgmnet-fast-shipped": 512}  # points of a step, by recipe
+BATCH = {"sdgmnet": 256, "patchprint-fast-shipped": 512}  # points of a step, by recipe
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ SETTLED = "() => document.getElementById('status').textContent === '' && !docume
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("images", type=Path, nargs=2)
-    parser.add_argument("--model", default="sdgmnet.tiny")
+    parser.add_argument("--model", default="patchprint.tiny")
     parser.add_argument("--keypoints", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)

@@ -26,7 +26,12 @@ from patchprint.interop.images import list_images
 from patchprint.storage import feature_files
 
 # How features are made: each model with its numbers of keypoints. What patchprint does by itself is only tested.
-DESCRIBED = {"rootsift": (500, 2000, 4096), "hardnet.small": (500, 2000), "sdgmnet": (1000,), "sdgmnet.bits": (1000,)}
+DESCRIBED = {
+    "rootsift": (500, 2000, 4096),
+    "patchprint.tiny": (500, 2000),
+    "patchprint": (1000,),
+    "patchprint.bits": (1000,),
+}
 DEFAULT = (DEFAULT_MODEL, MAX_KEYPOINTS)
 SEED = 0
 

@@ -30,7 +30,7 @@ LONGEST = 800  # pixels
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--model", default="sdgmnet.tiny")
+    parser.add_argument("--model", default="patchprint.tiny")
     parser.add_argument("--images", type=int, default=5, help="of each of four sets")
     parser.add_argument("--max-keypoints", type=int, default=1000)
     parser.add_argument("--out", type=Path, required=True)

@@ -1,6 +1,6 @@
 """patchprint: train, evaluate and use local image descriptors.
 
->>> model = patchprint.load("sdgmnet")          # doctest: +SKIP
+>>> model = patchprint.load("patchprint")          # doctest: +SKIP
 >>> a = patchprint.extract("a.jpg", model)      # doctest: +SKIP
 >>> b = patchprint.extract("b.jpg", model)      # doctest: +SKIP
 >>> m = patchprint.match(a, b)                  # doctest: +SKIP

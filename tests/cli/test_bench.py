@@ -14,7 +14,7 @@ SMALL = ["--stages", "latency", "--max-keypoints", "30", "--megapixels", "0.03",
 def test_text_and_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Room(views=2, height=120, width=160, focal=140.0).write(tmp_path / "images", "{}.jpg")
     out = tmp_path / "bench.json"
-    command = ["bench", "--data", str(tmp_path / "images"), *SMALL, "--models", "hardnet.small", "--device", "cpu"]
+    command = ["bench", "--data", str(tmp_path / "images"), *SMALL, "--models", "patchprint.tiny", "--device", "cpu"]
     command += ["--out", str(out)]
     assert cli.main(command) == 0
     text = capsys.readouterr().out

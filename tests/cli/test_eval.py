@@ -39,7 +39,7 @@ def test_result_has_everything_that_repeats_it(sequences: str, capsys: pytest.Ca
 def test_networks_are_computed_in_float32_and_the_text_says_so(
     sequences: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["eval", "oxford", "--model", "sdgmnet.tiny", "--data", sequences, "--no-cache"]
+    arguments = ["eval", "oxford", "--model", "patchprint.tiny", "--data", sequences, "--no-cache"]
     assert main(arguments) == 0
     assert "engine: float32" in capsys.readouterr().out
     assert main([*arguments, "--engine", "bfloat16", "--json"]) == 0

@@ -70,7 +70,7 @@ def test_resuming_needs_a_run(tmp_path, capsys):
     _is_one_sentence(capsys, "names no recipe")
 
 
-@pytest.mark.parametrize("recipe", slow_but({"sdgmnet-shipped"}, SHIPPED))
+@pytest.mark.parametrize("recipe", slow_but({"patchprint-shipped"}, SHIPPED))
 def test_shipped_recipes_start_from_the_command_line_alone(recipe, training_store, tmp_path):
     flags = ["--steps", "20", "--batch", "32", "--network-options", "width=4", "--device", "cpu"]
     if resolve(recipe).batcher == "neighbors":

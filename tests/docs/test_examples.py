@@ -44,7 +44,7 @@ def test_every_example_is_in_the_readme() -> None:
 
 def test_match_two_images(views: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = sorted(views.iterdir())[:2]
-    run(monkeypatch, "match_two_images.py", a, b, tmp_path / "m.png", "--model", "hardnet.small")
+    run(monkeypatch, "match_two_images.py", a, b, tmp_path / "m.png", "--model", "patchprint.tiny")
     assert cv2.imread(str(tmp_path / "m.png")) is not None
     assert len((tmp_path / "m.csv").read_text().splitlines()) > 30
 

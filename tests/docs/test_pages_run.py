@@ -49,7 +49,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_sequence(folder / "SEQUENCES" / "wall", images=6)
     pack(write_folders(folder / "cub200", [f"{number:03d}" for number in range(10)]), "zip")
     write_in_shop(folder / "inshop")
-    shutil.copy(WEIGHTS_FOLDER / "hardnet.small.safetensors", folder / "tuned.safetensors")
+    shutil.copy(WEIGHTS_FOLDER / "patchprint.tiny.safetensors", folder / "tuned.safetensors")
     return folder
 
 

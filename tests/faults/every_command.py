@@ -63,7 +63,7 @@ COMMANDS = (
     "train --list",
     f"train hardnet --data store --out run {SHORT} --batch 8 --set validation_pairs=8 --network-options width=4",
     "train --resume --out run --steps 3",
-    f"train distill --data store --out student {SHORT} --batch 8 --teacher hardnet.small --network-options width=4",
+    f"train distill --data store --out student {SHORT} --batch 8 --teacher patchprint.tiny --network-options width=4",
     f"train metric-cub --data classes-store --out metric {SHORT} --batch 2 --network-options backbone=resnet18-narrow dim=8"
     " input_size=32 --init None",
     f"train metric-lite0 --data classes-store --out lite0 {SHORT} --batch 2 --network-options input_size=32",
@@ -95,7 +95,7 @@ COMMANDS = (
     "describe photos --out vectors.npz --model metric/last.safetensors",
     f"describe views --out features {FEW}",
     *(f"match features --matcher {name} --out {name}.npz" for name in MATCHERS if name != "graph"),
-    f"match {VIEWS} --matcher graph --model sdgmnet.fast --max-keypoints 200",
+    f"match {VIEWS} --matcher graph --model patchprint.fast --max-keypoints 200",
     f"match {VIEWS} --matcher matcher/best.safetensors --detector detector/best.safetensors {FEW}",
     f"match {VIEWS} {' '.join(f'--out pair{suffix}' for suffix in match_formats.FORMATS)} {FEW}",
     "match features --pairs retrieval --out matches.npz --out matches.db",
@@ -105,9 +105,9 @@ COMMANDS = (
     "data build colmap model/model colmap-store --images views",
     "localize views/view-1.png model",
     "export start.safetensors --out start.onnx",
-    "export sdgmnet.tiny --out try.html",
-    "export sdgmnet.tiny --out hub --hub",
-    "bench --data photos --megapixels 0.03 --max-keypoints 20 --rounds 1 --models hardnet.small --device cpu --stages latency",
+    "export patchprint.tiny --out try.html",
+    "export patchprint.tiny --out hub --hub",
+    "bench --data photos --megapixels 0.03 --max-keypoints 9 --rounds 1 --models patchprint.tiny --device cpu --stages latency",
     "report oxford.json run pair.png --out page.html",
 )
 
@@ -190,7 +190,7 @@ def serve() -> None:
         address = next(word for line in process.stdout for word in line.split() if word.startswith("http://"))
         page = urllib.request.urlopen(address, timeout=60).read()
         views = {f"image_{side}": Path(f"views/view-{number}.png") for number, side in enumerate("ab")}
-        body, kind = form({**views, "baseline": "rootsift", "model": "hardnet.small", "max_keypoints": 100})
+        body, kind = form({**views, "baseline": "rootsift", "model": "patchprint.tiny", "max_keypoints": 100})
         asked = urllib.request.Request(f"{address.rstrip('/')}/api/compare", body, {"Content-Type": kind})
         assert "baseline" in json.load(urllib.request.urlopen(asked, timeout=60))
         process.send_signal(signal.SIGINT)

@@ -165,7 +165,7 @@ def test_keypoints_of_a_turned_image_need_to_say_which_way(tmp_path: Path) -> No
 
 def test_m7_weights_that_announce_a_huge_network_take_no_memory(desk: Path, typed: Typed) -> None:
     forged_weights(desk / "huge.safetensors", options={"width": 1000})
-    load("hardnet.small")
+    load("patchprint.tiny")
     with memory_grows_by_less_than(300):
         code, said = typed("describe photos --out new --model huge.safetensors")
     assert code == "2" and said.count("\n") == 1 and "huge.safetensors" in said

@@ -93,7 +93,7 @@ def test_h4_a_tuning_killed_before_its_first_checkpoint_goes_on(
     Path("photos").mkdir()
     cv2.imwrite("photos/a.png", data.camera()[130:490, 80:440])
     assert typed("data build homographies photos work/tracks --views 7 --max-keypoints 600")[0] == "0"
-    tune = "adapt photos --out new.safetensors --model hardnet.small --work work --device cpu --steps 4 --batch 64"
+    tune = "adapt photos --out new.safetensors --model patchprint.tiny --work work --device cpu --steps 4 --batch 64"
 
     def writes_checkpoint(event: str, arguments: tuple) -> bool:
         return event == "tempfile.mkstemp" and "checkpoints" in str(arguments[0])
@@ -178,7 +178,7 @@ def test_l11_a_child_forked_after_use_computes() -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        model, patches = patchprint.load("hardnet.small"), torch.rand(400, 1, 32, 32)
+        model, patches = patchprint.load("patchprint.tiny"), torch.rand(400, 1, 32, 32)
         expected = model.describe_patches(patches)
         ended = children.run(lambda: "" if torch.equal(model.describe_patches(patches), expected) else "other")
     finally:
@@ -187,7 +187,7 @@ def test_l11_a_child_forked_after_use_computes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "engine"), [("rootsift", "auto"), ("sdgmnet.tiny", "float32"), ("sdgmnet.tiny", "bfloat16")]
+    ("name", "engine"), [("rootsift", "auto"), ("patchprint.tiny", "float32"), ("patchprint.tiny", "bfloat16")]
 )
 def test_features_and_matches_have_the_same_bytes_with_any_number_of_threads(name: str, engine: str) -> None:
     images, found = (data.camera(), data.camera()[40:, 60:]), []

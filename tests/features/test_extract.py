@@ -149,7 +149,7 @@ def test_images_of_a_batch_keep_their_own_keypoints(
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 def test_many_images_on_a_gpu(network: PatchNetwork) -> None:
     images = [texture(), np.full((60, 80), 90, np.uint8), texture(seed=3)[:150, :200]]
-    model = patchprint.load("sdgmnet", "cuda")
+    model = patchprint.load("patchprint", "cuda")
     for found, image in zip(patchprint.extract_many(images, model, max_keypoints=100), images, strict=True):
         alone = patchprint.extract(image, model, max_keypoints=100)
         assert torch.allclose(found.descriptors, alone.descriptors, atol=1e-2)

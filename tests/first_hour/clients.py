@@ -77,7 +77,7 @@ def page_answers() -> str:
         finally:
             server.terminate()
     assert server.returncode == 143
-    assert b"patchprint" in pages[0] and "sdgmnet" in json.loads(pages[1])["models"]
+    assert b"patchprint" in pages[0] and "patchprint" in json.loads(pages[1])["models"]
     return f"{len(pages[0])} bytes of a page"
 
 
@@ -148,7 +148,7 @@ def hloc_runs_us_by_name() -> str:
     import patchprint
 
     names = patchprint.register_with_hloc()
-    name = "patchprint-hardnet.small"
+    name = "patchprint.tiny"
     assert name in names, names
     out, pairs = Path("hloc-outputs"), Path("pairs.txt")
     features = extract_features.main(extract_features.confs[name], Path("photos"), out)
@@ -165,11 +165,11 @@ def onnxruntime_describes() -> str:
 
     import patchprint
 
-    size = patchprint.load("sdgmnet").info.input_size
+    size = patchprint.load("patchprint").info.input_size
     patches = torch.rand(5, 1, size, size, generator=torch.Generator().manual_seed(0))
     session = onnxruntime.InferenceSession("net.onnx")
     theirs = session.run(None, {session.get_inputs()[0].name: patches.numpy()})[0]
-    ours = patchprint.load("sdgmnet", engine="float32").describe_patches(patches)
+    ours = patchprint.load("patchprint", engine="float32").describe_patches(patches)
     difference = float(np.abs(theirs - ours.numpy()).max())
     assert difference < 1e-4
     return f"largest difference {difference:.1e}"

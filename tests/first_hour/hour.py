@@ -48,12 +48,12 @@ def client(name: str, says: str = "", long: bool = False) -> Step:
     return Step(name, says=says, client=True, long=long)
 
 
-FAST = "--model hardnet.small --max-keypoints {keypoints}"
+FAST = "--model patchprint.tiny --max-keypoints {keypoints}"
 
 STEPS = (
     Step("--version", says="patchprint"),
     Step("--help", says="describe"),
-    Step("models", says="hardnet.small"),
+    Step("models", says="patchprint.tiny"),
     client("readme", long=True),  # the documents are run by tests/docs
     # Two photos, to every kind of file.
     Step(
@@ -100,29 +100,31 @@ STEPS = (
     Step("train --out run --resume --steps {more_steps}", says="{more_steps}", long=True),
     Step("data build unlabeled photos any --max-keypoints {keypoints}", makes="any"),
     Step(
-        "train distill --data any --out taught --teacher hardnet.small --steps {steps} --batch {batch}",
+        "train distill --data any --out taught --teacher patchprint.tiny --steps {steps} --batch {batch}",
         makes="taught",
         says="disagreement with the teacher",
     ),
     Step("calibrate run/last.safetensors --data photos --views 1 --max-keypoints 100 --write", says="ratio"),
     Step("match a.jpg b.jpg --model run/last.safetensors --max-keypoints {keypoints}", says="matches"),
     Step(
-        "adapt photos --out tuned.safetensors --model hardnet.small --steps {steps} --batch {batch}",
+        "adapt photos --out tuned.safetensors --model patchprint.tiny --steps {steps} --batch {batch}",
         makes="tuned.safetensors tuned.html tuned.json",
         long=True,
     ),
     # Measuring, and showing what was measured.
     Step(
-        "eval bundled --model sift --model hardnet.small --out results --no-cache", makes="results/bundled", long=True
+        "eval bundled --model sift --model patchprint.tiny --out results --no-cache", makes="results/bundled", long=True
     ),
     Step("eval bundled --model sift --out sift.json --no-cache", makes="sift.json"),
     Step("eval --compare sift.json", says="sift"),
     Step("report run sift.json m.png --out report.html", makes="report.html"),
-    Step("bench --rounds 1 --max-keypoints 200 --models hardnet.small --out bench.json", makes="bench.json", long=True),
+    Step(
+        "bench --rounds 1 --max-keypoints 200 --models patchprint.tiny --out bench.json", makes="bench.json", long=True
+    ),
     Step("study hynet-gradients --out study", makes="study/hynet-gradients.json study/hynet-gradients.html"),
     # Other programs.
-    Step("export sdgmnet --out net.onnx", makes="net.onnx", says="onnxruntime"),
-    Step("export sdgmnet --hub --out hub", makes="hub/README.md hub/model.safetensors", says="Apache-2.0"),
+    Step("export patchprint --out net.onnx", makes="net.onnx", says="onnxruntime"),
+    Step("export patchprint --hub --out hub", makes="hub/README.md hub/model.safetensors", says="Apache-2.0"),
     client("onnxruntime_describes"),
     client("demo", long=True),
 )

@@ -26,7 +26,7 @@ localize a.jpg -> MODEL
 train hardnett --data store --out new -> did you mean hardnet
 train hardnet --data store --out new --stepz 3 -> --steps
 train hardnet --data store --out new --optimizer adagrad -> --optimizer
-train distill --data store --out new --teacher sdgmnett -> did you mean sdgmnet
+train distill --data store --out new --teacher patchprnt -> did you mean patchprint
 eval oxfrod --model sift --data photos -> oxford
 eval oxford --model sift --data photos --px wide -> 'wide' is not a number
 study hynet-gradient --out new -> hynet-gradients
@@ -41,11 +41,11 @@ export -> MODEL
 match a.jpg c.jpg -> c.jpg is not there
 match missing.jpg b.jpg --out new.png -> missing.jpg is not there
 match https://example.com/a.jpg b.jpg -> https://example.com/a.jpg is a web page
-match a.jpg b.jpg --model sdgment -> did you mean sdgmnet?
+match a.jpg b.jpg --model patchprnt -> did you mean patchprint?
 {match a.jpg b.jpg --model,calibrate,serve --models} lost.safetensors -> lost.safetensors
 export lost.safetensors --out new.onnx -> lost.safetensors
 {match nothing,describe nothing,sfm nothing,describe photos --masks nothing} --out new.npz -> nothing
-describe photos --out new --model hardnet.tiny -> hardnet.small
+describe photos --out new --model hardnet.tiny -> patchprint.tiny
 sfm photos --out new --into nowhere -> nowhere
 sfm photos --out new --pairs lost.txt -> lost.txt
 sfm photos --out new --exif -> --exif
@@ -53,7 +53,7 @@ localize c.jpg model -> c.jpg
 localize a.jpg nowhere -> nowhere
 adapt nowhere --out new.safetensors -> nowhere
 adapt photos --out new.safetensors --model sift -> sift
-calibrate hardnet.small --data nowhere -> nowhere
+calibrate patchprint.tiny --data nowhere -> nowhere
 train hardnet --data nowhere --out new -> nowhere
 train hardnet --out new -> --data
 train --out new --resume -> new
@@ -65,7 +65,7 @@ train hardnet --data store --out new --batcher pears -> pairs
 train hardnet --data store --out new --config lost.json -> lost.json
 data info nowhere -> nowhere
 data build {colmap,photos,homographies,unlabeled,phototour,hpatches,rome,images} nowhere new -> nowhere
-eval oxford --model sdgmnet --data nowhere -> nowhere
+eval oxford --model patchprint --data nowhere -> nowhere
 eval oxford --data photos -> --model
 eval pipelines --model alikd --data photos -> pipelines of others are
 eval ubc --model sift -> --data
@@ -149,9 +149,9 @@ train hardnet --data store --out run --batch 16 -> --resume
 train hardnet --data store --out own --batch 16 -> own
 eval bundled --model sift --out notes.txt -> notes.txt
 report run --out report.html -> --force
-export sdgmnet --out net.onnx -> --force
-export sdgmnet --hub --out net.onnx -> --hub writes a folder
-export sdgmnet --out photos -> networks are written as .onnx
+export patchprint --out net.onnx -> --force
+export patchprint --hub --out net.onnx -> --hub writes a folder
+export patchprint --out photos -> networks are written as .onnx
 export tfeat --untrained --out net.foo -> net.foo: networks are written as .onnx
 
 # numbers that cannot be
@@ -173,8 +173,8 @@ adapt photos --out new.safetensors --steps 0 -> steps
 adapt photos --out new.safetensors --batch 1 -> batch
 adapt photos --out new.safetensors --lr {-1,nan} -> lr
 adapt photos --out new.safetensors --held-out {1.5,nan} -> held
-calibrate hardnet.small --views 0 -> views
-calibrate hardnet.small --max-keypoints 0 -> keypoints
+calibrate patchprint.tiny --views 0 -> views
+calibrate patchprint.tiny --max-keypoints 0 -> keypoints
 calibrate sift --write -> sift
 train hardnet --data store --out new --steps {0,-1} -> steps
 train hardnet --data store --out new --batch {1,-5} -> batch
@@ -194,7 +194,7 @@ data build homographies photos new --strength {-1,nan,inf} -> --strength
 data build photos photos new --patch-scale {-3,nan} -> --patch-scale
 data build photos photos new --max-mb 0 -> mb
 data build photos photos new --memory 0 -> memory
-eval bundled --model {sift,hardnet.small} --patch-scale {-3,nan} -> patch
+eval bundled --model {sift,patchprint.tiny} --patch-scale {-3,nan} -> patch
 study sec-patches --out new --data train -> NAME=PATH
 study hynet-gradients --out new --budget 0 -> budget
 study hynet-gradients --out new --workers 0 -> workers
@@ -205,7 +205,7 @@ bench --rounds 0 -> rounds
 bench --max-keypoints 0 -> keypoints
 bench --megapixels 0 -> megapixels
 bench --data nowhere -> nowhere
-bench --models sdgment -> sdgmnet
+bench --models patchprnt -> patchprint
 bench --stages describ -> did you mean describe?
 bench --engines float64 -> float
 bench --out notes.txt -> notes.txt

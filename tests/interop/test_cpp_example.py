@@ -111,7 +111,7 @@ def test_a_shipped_network_describes_as_in_python(
     built: Path, image: torch.Tensor, keypoints: Keypoints, tmp_path: Path
 ) -> None:
     """In ONNX Runtime alone: the OpenCV of Debian 12 cannot read the networks."""
-    model = load("hardnet.small", engine="float32")
+    model = load("patchprint.tiny", engine="float32")
     metadata = {"patch_scale": str(model.patch_scale), "input_size": str(model.input_size)}
     export_onnx(model.network, model.input_size, tmp_path / "net.onnx", metadata)
     theirs = describe(built / "describe_onnxruntime", tmp_path / "net.onnx", tmp_path / "photo.pgm")

@@ -22,7 +22,7 @@ def test_matches_are_ours_and_the_homography_is_found(matcher: str, tmp_path: Pa
         cv2.imwrite(str(tmp_path / name), pixels)
     network = PatchprintMatcher(max_num_keypoints=300, matcher=matcher)
     found = network(tmp_path / "a.png", tmp_path / "b.png")
-    a, b = (patchprint.extract(pixels, "sdgmnet", max_keypoints=300) for pixels in (image, other))
+    a, b = (patchprint.extract(pixels, "patchprint", max_keypoints=300) for pixels in (image, other))
     expected = patchprint.match(a, b, matcher)
     inside = (expected.points(a, b)[1] >= 0).all(1)  # vismatch drops the others
     assert np.array_equal(found["matched_kpts0"], expected.points(a, b)[0][inside].numpy()) and len(expected) > 50
@@ -36,5 +36,5 @@ def test_matches_are_ours_and_the_homography_is_found(matcher: str, tmp_path: Pa
 
 
 def test_images_without_keypoints_have_no_matches() -> None:
-    found = PatchprintMatcher(model="hardnet.small")(torch.full((3, 60, 60), 0.4), torch.full((3, 80, 60), 0.4))
+    found = PatchprintMatcher(model="patchprint.tiny")(torch.full((3, 60, 60), 0.4), torch.full((3, 80, 60), 0.4))
     assert found["num_inliers"] == 0 and found["matched_kpts0"].shape == (0, 2)

@@ -92,13 +92,14 @@ def matched(
     )
 
 
-@pytest.mark.parametrize("model", ["hardnet.small", "rootsift", "sdgmnet.bits"])
+@pytest.mark.parametrize("model", ["patchprint.tiny", "rootsift", "patchprint.bits"])
 def test_an_extractor_gives_what_extract_gives(hloc: Any, model: str) -> None:
     names = patchprint.register_with_hloc()
     confs = importlib.import_module("hloc.extract_features").confs
-    assert f"patchprint-{model}" in names and set(confs) == {"sift", *names}
+    name = model if model.startswith("patchprint") else f"patchprint-{model}"
+    assert name in names and set(confs) == {"sift", *names}
     pixels = texture(120, 140, seed=3)
-    found = run(hloc, {**confs[f"patchprint-{model}"]["model"], "max_keypoints": 40}, pixels)
+    found = run(hloc, {**confs[name]["model"], "max_keypoints": 40}, pixels)
     expected = patchprint.extract(pixels, model, max_keypoints=40)
     assert found["keypoints"].shape == (1, len(expected), 2) and found["scores"].shape == (1, len(expected))
     assert torch.equal(found["keypoints"][0].float(), expected.keypoints.xy)
@@ -112,23 +113,23 @@ def test_matching_has_the_ratio_of_the_model(hloc: Any) -> None:
     names = patchprint.register_with_hloc()
     confs = importlib.import_module("hloc.match_features").confs
     graphs = {name for name in confs if name.endswith("+graph")}
-    assert set(confs) == {"sift", *names, *graphs} and "patchprint-sdgmnet+graph" in graphs
+    assert set(confs) == {"sift", *names, *graphs} and "patchprint+graph" in graphs
     ratios = {name: confs[name]["model"]["ratio_threshold"] for name in names}
-    assert ratios["patchprint-sdgmnet"] == patchprint.load("sdgmnet").ratio
+    assert ratios["patchprint"] == patchprint.load("patchprint").ratio
     assert ratios["patchprint-pixels"] == 0.8
 
 
 def test_a_photo_without_keypoints_has_empty_features(hloc: Any) -> None:
     patchprint.register_with_hloc()
-    found = run(hloc, {"name": "patchprint", "model": "hardnet.small"}, np.full((60, 60), 90, np.uint8))
+    found = run(hloc, {"name": "patchprint", "model": "patchprint.tiny"}, np.full((60, 60), 90, np.uint8))
     assert found["keypoints"].shape == (1, 0, 2) and found["descriptors"].shape == (1, 128, 0)
 
 
-@pytest.mark.parametrize(("model", "matcher"), [("sdgmnet", "graph"), ("sdgmnet.bits", "fginn")])
+@pytest.mark.parametrize(("model", "matcher"), [("patchprint", "graph"), ("patchprint.bits", "fginn")])
 def test_a_matcher_gives_what_match_gives(hloc: Any, model: str, matcher: str) -> None:
     patchprint.register_with_hloc()
     confs = importlib.import_module("hloc.match_features").confs
-    conf = {**confs["patchprint-sdgmnet+graph"]["model"], "model": model, "matcher": matcher}
+    conf = {**confs["patchprint+graph"]["model"], "model": model, "matcher": matcher}
     extractor = {"name": "patchprint", "model": model, "max_keypoints": 150}
     images = [texture(120, 140, seed=3), turned(texture(120, 140, seed=3), 20)[0]]
     found = matched(conf, [run(hloc, extractor, pixels) for pixels in images], (120, 140))
@@ -143,7 +144,7 @@ def test_a_matcher_gives_what_match_gives(hloc: Any, model: str, matcher: str) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("matching", ["patchprint-sdgmnet", "patchprint-sdgmnet+graph"])
+@pytest.mark.parametrize("matching", ["patchprint", "patchprint+graph"])
 def test_hloc_extracts_and_matches_files(snapshot: Any, matching: str, tmp_path: Path) -> None:
     names = patchprint.register_with_hloc()
     extract_features, match_features = (
@@ -155,11 +156,11 @@ def test_hloc_extracts_and_matches_files(snapshot: Any, matching: str, tmp_path:
     for name, pixels in images.items():
         cv2.imwrite(str(photos / name), pixels)
     (tmp_path / "pairs.txt").write_text("a.png b.png\n")
-    assert "patchprint-sdgmnet" in names
-    features = extract_features.main(extract_features.confs["patchprint-sdgmnet"], photos, tmp_path / "out")
+    assert "patchprint" in names
+    features = extract_features.main(extract_features.confs["patchprint"], photos, tmp_path / "out")
     file = match_features.main(match_features.confs[matching], tmp_path / "pairs.txt", features.stem, tmp_path / "out")
     pairs = read_matches(file, "a.png", "b.png")
-    a, b = (patchprint.extract(pixels, "sdgmnet") for pixels in images.values())
+    a, b = (patchprint.extract(pixels, "patchprint") for pixels in images.values())
     expected = {
         tuple(row) for row in patchprint.match(a, b, *(["graph"] if "graph" in matching else [])).indices.tolist()
     }

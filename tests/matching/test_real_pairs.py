@@ -88,7 +88,7 @@ def test_points_3_and_4_extreme_pairs_are_not_called_different() -> None:
     if (SHARED / "data" / "oxford").is_dir():
         paths = [SHARED / "data" / "oxford" / name / "img1.png" for name in ("graf", "leuven")]
         images += [cv2.resize(cv2.imread(str(path), 0), None, fx=0.7, fy=0.7) for path in paths]
-    model = patchprint.load("sdgmnet.tiny")
+    model = patchprint.load("patchprint.tiny")
     found: dict[str, list[patchprint.Matches]] = {"mutual+ratio": [], "mutual": []}
     for seed, image in enumerate(images):
         a, *others = (patchprint.extract(each, model, max_keypoints=2000) for each in (image, *_extreme(image, seed)))

@@ -32,7 +32,7 @@ def test_the_folder_holds_weights_and_says_license_and_data(tmp_path: Path) -> N
     patches = torch.rand(2, 1, 48, 48)
     mine, theirs = (
         patchprint.load(model, engine="float32")
-        for model in (tmp_path / "sdgmnet.tiny/model.safetensors", "sdgmnet.tiny")
+        for model in (tmp_path / "patchprint.tiny/model.safetensors", "patchprint.tiny")
     )
     assert torch.equal(mine.describe_patches(patches), theirs.describe_patches(patches)) and mine.id == theirs.id
 
@@ -50,7 +50,7 @@ def test_weights_of_a_user_claim_nothing(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_the_hubs_own_reader_takes_the_card(tmp_path: Path) -> None:
     hub = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
-    write_folder("sdgmnet", tmp_path / "sdgmnet")
-    card = hub.ModelCard.load(tmp_path / "sdgmnet" / "README.md")
+    write_folder("patchprint", tmp_path / "patchprint")
+    card = hub.ModelCard.load(tmp_path / "patchprint" / "README.md")
     assert (card.data.license, card.data.library_name) == ("apache-2.0", "patchprint")
     assert card.data.pipeline_tag == "image-feature-extraction" and "local-features" in card.data.tags

@@ -68,14 +68,14 @@ def test_shipped_weights_are_found_by_name(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="comes without weights"):
         weights.load_network("hardnet")
     network = trained_looking("hardnet", width=4)
-    for name in ("hardnet", "hardnet.small"):
+    for name in ("hardnet", "patchprint.tiny"):
         weights.save(
             network, tmp_path / "weights" / f"{name}.safetensors", dataclasses.replace(network.info, name=name)
         )
-    assert [info.name for info in weights.list_weights()] == ["hardnet", "hardnet.small"]
-    assert weights.load_network("hardnet.small").info.name == "hardnet.small"
-    with pytest.raises(ValueError, match=r"no model 'hardnet.smal'; did you mean hardnet.small"):
-        weights.load_network("hardnet.smal")
+    assert [info.name for info in weights.list_weights()] == ["hardnet", "patchprint.tiny"]
+    assert weights.load_network("patchprint.tiny").info.name == "patchprint.tiny"
+    with pytest.raises(ValueError, match=r"no model 'patchprint.tin'; did you mean patchprint.tiny"):
+        weights.load_network("patchprint.tin")
     with pytest.raises(ValueError, match="weights are there for hardnet"):
         weights.load_network("sosnet")
 

@@ -31,7 +31,7 @@ from support.watching import Watch
 MOST_GROWTH = 25.0  # MiB from the second fifth of the time to the last
 
 
-def describe_many(photos: int, folder: Path, model: str = "hardnet.small") -> dict[str, Any]:
+def describe_many(photos: int, folder: Path, model: str = "patchprint.tiny") -> dict[str, Any]:
     """Describe so many small photos in one run, each with other pixels."""
     wall = texture(400, 500)
     for number in range(photos):

@@ -103,7 +103,7 @@ def play_wrong_commands(player: Player) -> None:
 def play_odd_images(player: Player, folder: Path) -> None:
     """Each image matched with itself, and all of them described at once."""
     player.play("odd images", [player.bin / "python", TESTS / "first_hour" / "odd_images.py", folder], _ends_well)
-    flags = ["--model", "hardnet.small", "--max-keypoints", "200"]
+    flags = ["--model", "patchprint.tiny", "--max-keypoints", "200"]
     for name, outcome in json.loads((folder / "outcomes.json").read_text(encoding="utf-8")).items():
         pair = ["match", *flags, f"./{name}", f"./{name}"]
         player.patchprint(pair, partial(problem_of_odd_image, name, outcome), folder)

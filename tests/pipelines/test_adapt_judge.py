@@ -24,7 +24,7 @@ def test_each_pair_has_a_held_out_image_and_none_comes_twice(store: TrackStore) 
 
 def test_better_models_have_more_verified_matches(store: TrackStore) -> None:
     judge = HeldOutPairs(store, np.array([1, 4]))
-    models = (ConstantModel(), load("pixels"), load("hardnet.small"))
+    models = (ConstantModel(), load("pixels"), load("patchprint.tiny"))
     constant, pixels, learned = (judge.verified_matches(model) for model in models)
     assert constant.sum() == 0 and (constant <= pixels).all() and pixels.mean() < learned.mean()
     assert verdict(pixels, learned) == "gained"

@@ -7,7 +7,7 @@ from patchprint.pipelines import bench
 from patchprint.pipelines.bench import BenchSettings, stage_table, take_turns
 
 CPU = torch.device("cpu")
-MODELS = ("hardnet.small", "sdgmnet.tiny")
+MODELS = ("patchprint.tiny", "patchprint.tiny")
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def test_every_stage_times_every_model() -> None:
     )
     result = bench.bench(small)
     assert list(result.scores) == list(bench.STAGES)
-    both = {f"patchprint {model}{engine}" for model in MODELS for engine in ("", ", float32")}
+    both = {f"{bench.contender_name(model, 'auto')}{engine}" for model in MODELS for engine in ("", ", float32")}
     for name, stage in result.scores.items():
         assert set(stage["contenders"]) == (both if name == "describe" else {each for each in both if "," not in each})
         table = stage_table(stage)

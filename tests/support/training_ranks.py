@@ -34,7 +34,7 @@ def run(recipe: str, data: Path, out: Path) -> None:
         settings["network_options"] = {**settings["network_options"], "dropout": 0.0}
         settings |= {"data": (str(data / "photos"),), "divide_photos": recipe != UNDIVIDED}
     if recipe == "distill":
-        settings["teacher"] = ("hardnet.small",)  # the smallest
+        settings["teacher"] = ("patchprint.tiny",)  # the smallest
     train(resolve(recipe, **settings), out=out / recipe)
 
 

@@ -7,7 +7,7 @@ from patchprint.networks import weights
 
 
 def forged_weights(out: Path, **changes: object) -> None:
-    data = (weights.WEIGHTS_FOLDER / "hardnet.small.safetensors").read_bytes()
+    data = (weights.WEIGHTS_FOLDER / "patchprint.tiny.safetensors").read_bytes()
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
     header["__metadata__"] |= {name: json.dumps(value) for name, value in changes.items()}

@@ -73,7 +73,7 @@ def test_the_two_hardnets_on_frn_are_those_of_two_papers():
 
 @pytest.mark.parametrize("info", weights.list_weights(), ids=lambda info: info.name)
 def test_shipped_recipes_repeat_the_runs_that_made_the_weights(info):
-    config, made_with = RECIPES[f"{info.name.replace('.', '-')}-shipped"].config, info.training.config
+    config, made_with = RECIPES[info.training.recipe].config, info.training.config
     assert info.options.items() <= networks.create(config.network, **config.network_options).info.options.items()
     assert all(getattr(config, name) == made_with[name] for name in ("loss", "steps", "batch", "lr", "augmentation"))
     assert (config.data, config.teacher_sha256, config.seed) == ((), (), made_with["seed"])
@@ -84,7 +84,7 @@ def test_another_network_takes_the_options_that_it_knows():
     options = resolve("hynet", network="hardnet", network_options={"width": 8}).network_options
     assert options == {"dropout": 0.3, "width": 8}
     assert resolve("hardnet-gor", loss="hynet", loss_settings={"alpha": 3.0}).loss_settings == {"alpha": 3.0}
-    assert resolve("sdgmnet-shipped", batcher="pairs").batcher_options == {}
+    assert resolve("patchprint-shipped", batcher="pairs").batcher_options == {}
     with pytest.raises(UserError, match="network 'tfeat' has no option 'dropout'"):
         resolve("hynet", network="tfeat", network_options={"dropout": 0.1})
     with pytest.raises(UserError, match="loss 'hynet' has no option 'gor'"):

@@ -42,7 +42,7 @@ def test_ten_kills_leave_the_same_weights_bit_for_bit(tmp_path):
         ("hynet", {"sec": 0.1}),
         ("cdf", {"sec": 0.1}),
         ("hardnet", {"keep_best": 4, "validate_every": 3}),
-        ("distill", {"teacher": ("hardnet.small",)}),
+        ("distill", {"teacher": ("patchprint.tiny",)}),
         ("metric-cub", {"sec": 0.5, "init": None, "batch": 4}),
         ("simclr", {"sec": 0.5, "batch": 4}),
     ],

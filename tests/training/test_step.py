@@ -76,5 +76,5 @@ def test_out_of_memory_names_a_batch_that_fits(tmp_path, monkeypatch):
 
 
 def test_a_smaller_batch_is_tried_with_its_teacher():
-    config = resolve("distill", **{**training_data.SHORT, "teacher": ("hardnet.small",), "batch": 8})
+    config = resolve("distill", **{**training_data.SHORT, "teacher": ("patchprint.tiny",), "batch": 8})
     assert largest_batch(config, images().split("train")) == 4

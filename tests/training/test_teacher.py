@@ -114,7 +114,7 @@ def test_a_step_compiles_without_a_break(teacher_file):
 
 @pytest.mark.parametrize(("dim", "left"), [(128, 0.6), (32, 0.9)])
 def test_a_student_learns_what_the_teacher_says_of_images_without_tracks(dim, left, tmp_path):
-    teacher, options = "hardnet.small", {"width": 8, "dim": dim}
+    teacher, options = "patchprint.tiny", {"width": 8, "dim": dim}
     changes = {"teacher": (teacher,), "steps": 60, "batch": 32, "network_options": options}
     outcome, losses = short_run("distill", tmp_path / "run", unlabeled(), **changes)
     assert np.mean(losses[-5:]) < left * np.mean(losses[:5])
@@ -177,5 +177,5 @@ def test_what_cannot_be_taught_is_said(teacher_file, tmp_path):
     changes = {"teacher": (teacher_file,), "teacher_similarity": 0.0, "network_options": {"width": 4, "dim": 16}}
     with pytest.raises(UserError, match="descriptors of 16 numbers have no cosine to the teacher's of 32"):
         short_run("distill", tmp_path / "run", unlabeled(), **changes)
-    with pytest.raises(UserError, match="there is no model 'sdgmnett'; did you mean sdgmnet"):
-        short_run("distill", tmp_path / "run", unlabeled(), teacher=("sdgmnett",))
+    with pytest.raises(UserError, match="there is no model 'patchprnt'; did you mean patchprint"):
+        short_run("distill", tmp_path / "run", unlabeled(), teacher=("patchprnt",))

@@ -21,7 +21,7 @@ CALLS: list[tuple[Any, ...]] = []
 
 @pytest.fixture(scope="module")
 def app() -> FastAPI:
-    return create_app(lambda *call: CALLS.append(call), {"sdgmnet": None, "sift": 0.8}, Limits())
+    return create_app(lambda *call: CALLS.append(call), {"patchprint": None, "sift": 0.8}, Limits())
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_point_10_only_what_is_installed_is_offered(app: FastAPI, monkeypatch: p
     )
     choices = ask(app, "/api/choices")[1]
     assert choices["detectors"] == ["dog", "dog-published", "learned"]
-    assert choices["matchers"][0] == "mutual+ratio" and choices["models"] == {"sdgmnet": 0.8, "sift": 0.8}
+    assert choices["matchers"][0] == "mutual+ratio" and choices["models"] == {"patchprint": 0.8, "sift": 0.8}
 
 
 def test_only_known_addresses_are_answered(app: FastAPI) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.slow
-MODEL = "sdgmnet.tiny"
+MODEL = "patchprint.tiny"
 LARGEST = 1_500_000  # bytes, promised in issue 38
 GRAF = SHARED / "data" / "oxford" / "graf"
 
@@ -432,8 +432,8 @@ def test_tuned_weights_and_networks_that_do_not_fit(tmp_path: Path, capsys: pyte
     assert cli.main(["export", str(tmp_path / "mine.safetensors"), "--out", str(out)]) == 0
     assert "mutual+ratio" in capsys.readouterr().out and out.stat().st_size < LARGEST
     for name, words in (
-        ("sdgmnet", "the page would have"),
-        ("sdgmnet.bits", "plain chains of layers with float descriptors only"),
+        ("patchprint", "the page would have"),
+        ("patchprint.bits", "plain chains of layers with float descriptors only"),
     ):
         assert cli.main(["export", name, "--out", str(tmp_path / "no.html")]) == 2
         assert words in capsys.readouterr().err and not (tmp_path / "no.html").exists()
@@ -460,7 +460,7 @@ def test_graph_matcher_with_its_weights(
 ) -> None:
     """In a page whose weights are int8, since the network is larger; the keypoints' descriptors are those of the page."""
     out = tmp_path / "try.html"
-    assert cli.main(["export", "sdgmnet.fast", "--out", str(out)]) == 0
+    assert cli.main(["export", "patchprint.fast", "--out", str(out)]) == 0
     assert "mutual+ratio and graph" in capsys.readouterr().out and out.stat().st_size <= LARGEST
     page = open_page(out)
     page.get_by_label("Keypoints per image as a number").fill("500")
@@ -468,11 +468,11 @@ def test_graph_matcher_with_its_weights(
     give(page, *real_pair)
     wait(page)
     assert page.get_by_label("Ratio", exact=True).is_disabled()
-    model, described = load("sdgmnet.fast"), []
+    model, described = load("patchprint.fast"), []
     for side, path in zip("ab", real_pair, strict=True):
         points, descriptors = features_of(page, side)
         keypoints = Keypoints(points[:, :2], points[:, 2], points[:, 3], points[:, 4])
-        exact = load("sdgmnet.fast", engine="float32").describe_keypoints(read_gray(path), keypoints)
+        exact = load("patchprint.fast", engine="float32").describe_keypoints(read_gray(path), keypoints)
         assert (exact * torch.from_numpy(descriptors)).sum(1).min() > 0.99
         described.append(Features(keypoints, torch.from_numpy(descriptors).float(), (800, 640), path, model.id))
     expected = match(*described, "graph")

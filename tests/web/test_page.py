@@ -86,7 +86,7 @@ def test_two_images_their_matches_and_patches(
     assert page.locator("#lines.following g.followed").count() == 1
     page.mouse.click(*spot)
     page.locator("#patches").get_by_text(re.compile("Keypoint .* of ")).wait_for()
-    assert page.locator(".view h2").all_inner_texts() == ["sdgmnet", "sift"]
+    assert page.locator(".view h2").all_inner_texts() == ["patchprint", "sift"]
     ring = page.locator("#lines .chosen").bounding_box()
     assert ring and ring["x"] < spot[0] < ring["x"] + ring["width"] and page.locator("#lines .near").count() == 10
     for row in page.locator(".view").all():

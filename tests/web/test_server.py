@@ -50,7 +50,7 @@ def test_the_api_answers_what_the_command_line_prints(
 ) -> None:
     ratio = {"model": "sift", "matcher": "ratio", "ratio": 0.7, "geometry": "none"}
     asked: tuple[tuple[dict[str, object], str], ...] = (
-        ({"model": "hardnet.small"}, "--model hardnet.small"),
+        ({"model": "patchprint.tiny"}, "--model patchprint.tiny"),
         (ratio, "--model sift --matcher ratio --ratio 0.7 --geometry none"),
         ({"model": "rootsift", "matcher": "mutual", "upright": True}, "--model rootsift --matcher mutual --upright"),
         ({"model": "sift", "spread": "false", "max_size": 300}, "--model sift --no-spread --max-size 300"),
@@ -92,7 +92,7 @@ def test_the_schema_is_what_is_answered(server: Served, images: tuple[Path, Path
     for name, field in fields.items():
         assert parts["MatchRequest"]["properties"][name].get("default") == field.default
     choices = check(server.ask("GET", "/api/choices")[1], "Choices")
-    assert {"sdgmnet", "sift"} <= set(choices["models"]) and choices["detectors"][0] == "dog"
+    assert {"patchprint", "sift"} <= set(choices["models"]) and choices["detectors"][0] == "dog"
     assert choices["limits"]["megapixels"] == 30
     for sample in itertools.chain(*choices["samples"].values()):
         status, image = server.ask("GET", sample)
@@ -161,7 +161,7 @@ def test_work_without_end_is_given_up_and_the_next_is_answered(
     large = tmp_path / "large.jpg"
     cv2.imwrite(str(large), texture(2400, 2400, seed=5), [cv2.IMWRITE_JPEG_QUALITY, 85])
     started = time.monotonic()
-    status, answer = strict.match(large, large, model="sdgmnet", max_keypoints=20_000)
+    status, answer = strict.match(large, large, model="patchprint", max_keypoints=20_000)
     assert status == 503 and answer["error"].startswith("this took longer than 3 seconds and was given up")
     assert time.monotonic() - started < SECONDS + 30  # a process may have had to start first
     assert strict.match(*images, model="sift", max_keypoints=100)[0] == 200

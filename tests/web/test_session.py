@@ -16,15 +16,15 @@ from patchprint import cli
 from patchprint.common.errors import UserError
 from patchprint.features.extract import DescribeSettings
 from patchprint.matching.matchers import MatchSettings
-from patchprint.networks.weights import WEIGHTS_FOLDER
+from patchprint.networks.weights import WEIGHTS_FOLDER, read_info
 from patchprint.web import session as web_session
 from patchprint.web.session import NEIGHBORS, MatchSession, Question, Upload, offered_models
 
-MODELS = {"hardnet.small": "hardnet.small", "sift": "sift", "rootsift": "rootsift"}
+MODELS = {"patchprint.tiny": "patchprint.tiny", "sift": "sift", "rootsift": "rootsift"}
 
 
 def asked(
-    images: Sequence[Upload], model: str = "hardnet.small", max_keypoints: int | None = 200, **more: Any
+    images: Sequence[Upload], model: str = "patchprint.tiny", max_keypoints: int | None = 200, **more: Any
 ) -> Question:
     """Ask with any fields of both settings."""
     matching = {name: more.pop(name) for name in ("matcher", "ratio", "geometry") if name in more}
@@ -55,7 +55,7 @@ def test_point_9_the_baseline_is_matched_with_the_ratio_of_the_model(
 ) -> None:
     """It kept its own 0.80 whatever the page said, and the difference of both was shown."""
     compared = session.compare(asked(pair, ratio=ratio), "rootsift")
-    used = ratio or 0.82
+    used = ratio or read_info(WEIGHTS_FOLDER / "patchprint.tiny.safetensors").ratio
     assert compared["result"]["ratio"] == compared["baseline"]["ratio"] == used
     alone = session.match(asked(pair, "rootsift", ratio=used))
     assert compared["baseline"]["indices"] == alone["indices"] and compared["baseline"]["inliers"] == alone["inliers"]
@@ -88,7 +88,7 @@ def test_a_keypoint_is_nearest_to_itself(session: MatchSession, pair: Sequence[U
         assert first["agrees"] and first["is_match"]
         distances = [near["distance"] for near in view["neighbors"]]
         assert len(distances) == NEIGHBORS and distances == sorted(distances)
-    assert [view["model"] for view in looked["views"]] == ["hardnet.small", "sift"]
+    assert [view["model"] for view in looked["views"]] == ["patchprint.tiny", "sift"]
 
 
 @pytest.mark.parametrize("side", [0, 1])
@@ -125,10 +125,10 @@ def test_images_without_keypoints(session: MatchSession, pair: Sequence[Upload])
 
 def test_weights_of_the_user_come_first(tmp_path: Path) -> None:
     mine = tmp_path / "mine.safetensors"
-    shutil.copy(WEIGHTS_FOLDER / "hardnet.small.safetensors", mine)
+    shutil.copy(WEIGHTS_FOLDER / "patchprint.tiny.safetensors", mine)
     known, ratios = offered_models([mine])
-    assert list(known)[:2] == ["mine", "sdgmnet"] and list(known) == list(ratios)
-    assert known["mine"] == str(mine) and ratios["mine"] == ratios["hardnet.small"] and ratios["pixels"] is None
+    assert list(known)[:2] == ["mine", "patchprint"] and list(known) == list(ratios)
+    assert known["mine"] == str(mine) and ratios["mine"] == ratios["patchprint.tiny"] and ratios["pixels"] is None
     with pytest.raises(UserError, match="two weight files are called mine"):
         offered_models([mine, mine])
     with pytest.raises(UserError, match="lost"):
@@ -137,8 +137,8 @@ def test_weights_of_the_user_come_first(tmp_path: Path) -> None:
 
 def test_the_command_is_what_must_be_typed() -> None:
     def typed(names: Sequence[str], **settings: Any) -> str:
-        known = {**MODELS, "sdgmnet": "sdgmnet", "mine": "/somewhere/mine.safetensors"}
-        settings = {"model": "sdgmnet", "max_keypoints": 4096, **settings}
+        known = {**MODELS, "patchprint": "patchprint", "mine": "/somewhere/mine.safetensors"}
+        settings = {"model": "patchprint", "max_keypoints": 4096, **settings}
         return asked([Upload(name, b"") for name in names], **settings).command_line(known)
 
     assert typed(["a.jpg", "b.jpg"]) == "patchprint match a.jpg b.jpg"

@@ -27,7 +27,7 @@ from patchprint.pipelines.bench import LATENCY, PATCH_SCALE, PATCH_SIDE, BenchIm
 from perf.speed.contest import _training
 from perf.speed.contest._contenders import SIFT, Contender, others, peers_of
 
-MATCHED = "hardnet.small"  # its descriptors are matched: 128 floats, or their signs
+MATCHED = "patchprint.tiny"  # its descriptors are matched: 128 floats, or their signs
 _MATRIX = 2048  # side of the matrices whose product shows what the machine can do
 _COPIED = 256 << 20  # bytes, more than any cache holds
 _SMALL = np.zeros((64, 64), np.uint8)  # an image that only asks whether a detector is installed

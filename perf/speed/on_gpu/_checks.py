@@ -99,7 +99,7 @@ def extract(lease: Lease) -> None:
             assert torch.equal(there.indices, here.indices), (matcher, len(there), len(here))
         return apart, len(here)
 
-    for name in ("sdgmnet", "sdgmnet.tiny"):
+    for name in ("patchprint", "patchprint.tiny"):
         attempt(f"extract with {name}", partial(compare, name))
 
     def folder() -> float:
@@ -110,9 +110,9 @@ def extract(lease: Lease) -> None:
                 cv2.imwrite(str(given / f"{number}.png"), image)
             (given / "broken.png").write_bytes(b"no image")
             said: list[str] = []
-            settings = DescribeSettings(model="sdgmnet.fast", max_keypoints=500, device=str(lease.device))
+            settings = DescribeSettings(model="patchprint.fast", max_keypoints=500, device=str(lease.device))
             found = describe_folder(given, out, settings, report=said.append)
-            alone = patchprint.extract(images[0], patchprint.load("sdgmnet.fast", lease.device), max_keypoints=500)
+            alone = patchprint.extract(images[0], patchprint.load("patchprint.fast", lease.device), max_keypoints=500)
             assert len(found) == len(images) and "broken.png" in said[-1]
             assert torch.equal(found["0.png"].keypoints.xy, alone.keypoints.xy)
             return float((found["0.png"].descriptors - alone.descriptors).abs().max())

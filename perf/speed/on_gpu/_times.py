@@ -33,7 +33,7 @@ from patchprint.storage.feature_folder import describe_folder
 from perf.speed.on_gpu import _step_kernels
 from perf.speed.on_gpu._common import Lease, attempt, milliseconds, on_device, profile
 
-_MODELS = ("sdgmnet", "sdgmnet.fast", "sdgmnet.tiny", "hardnet")
+_MODELS = ("patchprint", "patchprint.fast", "patchprint.tiny", "hardnet")
 _COUNT = 2000  # keypoints
 _FOLDERS = (40, 640)  # images in the smaller and the larger folder
 _PATCHES = 2048  # of a training step
@@ -167,7 +167,7 @@ def image(lease: Lease) -> None:
     """The steps from an image to its descriptors, at 500 and 2000 keypoints, and by kernel."""
     data, place, times = lease.bench, lease.device, {}
     pixels = data.images[0]
-    for name in ("sdgmnet", "sdgmnet.tiny", "sdgmnet.fast"):
+    for name in ("patchprint", "patchprint.tiny", "patchprint.fast"):
         model = load(name, place)
 
         def cut(points: Keypoints, model: Any = model) -> Tensor:
@@ -197,7 +197,7 @@ def folder(lease: Lease) -> None:
             (made / str(count)).mkdir()
             for number in range(count):
                 cv2.imwrite(str(made / str(count) / f"{number}.jpg"), data.images[number % len(data.images)])
-        for threads, model in ((2, "sdgmnet"), (1, "sdgmnet"), (3, "sdgmnet"), (2, "sdgmnet.fast")):
+        for threads, model in ((2, "patchprint"), (1, "patchprint"), (3, "patchprint"), (2, "patchprint.fast")):
 
             def run(threads: int = threads, model: str = model) -> dict[str, Any]:
                 settings, seconds = DescribeSettings(model=model, max_keypoints=_COUNT, device=str(lease.device)), []

@@ -59,7 +59,7 @@ def evaluate(
 ) -> Result:
     """Measure a model by a benchmark, as ``patchprint eval`` does.
 
-    >>> evaluate("oxford", "sdgmnet", data="oxford", keypoints=1000).scores["map"]    # doctest: +SKIP
+    >>> evaluate("oxford", "patchprint", data="oxford", keypoints=1000).scores["map"]    # doctest: +SKIP
 
     Args:
         benchmark: a name in BENCHMARKS, or one of your own.

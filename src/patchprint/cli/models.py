@@ -74,7 +74,7 @@ def _notes(trained: list[ModelInfo], measured: dict[str, Any]) -> str:
         "patch: side in units of the keypoint's scale, and pixels. mAP: six Oxford sequences. patches/s: the network alone, "
         + (f"on {machine}" if machine else "not measured on a device like yours")
         + "; patchprint bench measures here.",
-        "sdgmnet.fast and sdgmnet.tiny are for CPUs, sdgmnet.large matches best, sdgmnet.plain is for ready-made patches. "
+        "patchprint.fast and patchprint.tiny are for CPUs, sdgmnet is for ready-made patches. "
         "Images from far apart: --detector hessian-affine. --json tells more.",
     ]
     names = defaultdict(list)

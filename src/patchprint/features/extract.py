@@ -27,7 +27,7 @@ class DescribeSettings(DetectSettings):
     keypoints a GPU finds one or two elsewhere.
     """
 
-    # Shipped weights (sdgmnet.fast is the fast one), a baseline, or a weight file.
+    # Shipped weights (patchprint.fast is the fast one), a baseline, or a weight file.
     model: str = DEFAULT_MODEL
     # auto, cpu, cuda or mps.
     device: str = "auto"

@@ -16,7 +16,7 @@ from patchprint.interop import images, opencv
 class Feature2D:
     """Detects and describes with OpenCV's types and OpenCV's method names.
 
-    >>> feature = Feature2D("sdgmnet")                                # doctest: +SKIP
+    >>> feature = Feature2D("patchprint")                                # doctest: +SKIP
     >>> keypoints, descriptors = feature.detectAndCompute(image, None)     # doctest: +SKIP
     >>> matches = cv2.BFMatcher(feature.defaultNorm(), crossCheck=True).match(descriptors, other)  # doctest: +SKIP
 

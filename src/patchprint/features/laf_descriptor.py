@@ -18,7 +18,7 @@ _CHUNK = 1024  # patches in memory at a time
 class LAFDetector(nn.Module):
     """A detector of patchprint in the place of ``kornia.feature.ScaleSpaceDetector``; no gradients pass through it.
 
-    >>> feature = KF.LocalFeature(LAFDetector("dog"), LAFDescriptor("sdgmnet"))   # doctest: +SKIP
+    >>> feature = KF.LocalFeature(LAFDetector("dog"), LAFDescriptor("patchprint"))   # doctest: +SKIP
     >>> matcher = KF.LocalFeatureMatcher(feature, KF.DescriptorMatcher("smnn", 0.85))   # doctest: +SKIP
 
     Args:
@@ -60,7 +60,7 @@ class LAFDescriptor(nn.Module):
     """Drop-in replacement for ``kornia.feature.LAFDescriptor``, with the sampler and patch scale of patchprint.
 
     >>> detector = KF.ScaleSpaceDetector(2000, ori_module=KF.LAFOrienter(19))   # doctest: +SKIP
-    >>> feature = KF.LocalFeature(detector, LAFDescriptor("sdgmnet"))   # doctest: +SKIP
+    >>> feature = KF.LocalFeature(detector, LAFDescriptor("patchprint"))   # doctest: +SKIP
     >>> lafs, responses, descriptors = feature(image)   # doctest: +SKIP
 
     Args:

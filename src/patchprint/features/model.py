@@ -23,7 +23,7 @@ from patchprint.networks import ModelInfo, PatchNetwork, engines, weights
 from patchprint.networks.network import CHUNK_ON_CPU, Kind
 from patchprint.ops.sampling import ImagePyramids, cut_patches, lazy_patches
 
-DEFAULT_MODEL = "sdgmnet"
+DEFAULT_MODEL = "patchprint"
 LOWE_RATIO = 0.8  # threshold of the ratio test that Lowe chose for SIFT
 _CHUNK = {"cpu": 1024, "cuda": 1 << 16}  # keypoints whose patches are in memory at a time
 _PIXELS_OF_BATCH = 1 << 26  # of images whose pyramids are on a GPU at a time
@@ -272,7 +272,7 @@ def load(model: ModelLike = DEFAULT_MODEL, device: str | torch.device = "cpu", *
     """Load a model of patches by name, from a file, or around a network.
 
     Args:
-        model: shipped weights ("sdgmnet", "hardnet.small"), a baseline ("sift", "rootsift", "pixels"), a weight file that
+        model: shipped weights ("patchprint", "hardnet"), a baseline ("sift", "rootsift", "pixels"), a weight file that
             patchprint or the authors of HardNet, SOSNet, HyNet or TFeat wrote, or a network; a model is returned as it is.
         device: where a network that is read is put: auto, cpu, cuda, mps.
         engine: how a network that is read is computed: a name in `patchprint.networks.engines.ENGINES`, or

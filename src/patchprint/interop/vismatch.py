@@ -35,7 +35,7 @@ class PatchprintMatcher(BaseMatcher):
         device: str = "cpu",
         max_num_keypoints: int = 2048,
         *,
-        model: str = "sdgmnet",
+        model: str = "patchprint",
         matcher: str = "mutual+ratio",
         detector: str = "dog",
         **kwargs: Any,

@@ -2,8 +2,8 @@
 
 >>> from hloc import extract_features, match_features    # doctest: +SKIP
 >>> patchprint.register_with_hloc()                      # doctest: +SKIP
->>> features = extract_features.main(extract_features.confs["patchprint-sdgmnet"], images, outputs)    # doctest: +SKIP
->>> graph = match_features.confs["patchprint-sdgmnet+graph"]    # doctest: +SKIP
+>>> features = extract_features.main(extract_features.confs["patchprint"], images, outputs)    # doctest: +SKIP
+>>> graph = match_features.confs["patchprint+graph"]    # doctest: +SKIP
 >>> matches = match_features.main(graph, pairs, features.stem, outputs)  # doctest: +SKIP
 """
 
@@ -52,7 +52,7 @@ def register_with_hloc() -> list[str]:
         sys.modules[module.__name__] = module
     names = []
     for info in list_models():
-        name = f"patchprint-{info.name}"
+        name = info.name if info.name.startswith(DEFAULT_MODEL) else f"patchprint-{info.name}"
         extraction.confs[name] = {
             "output": f"feats-{name}-n{MAX_KEYPOINTS}",
             "model": {"name": "patchprint", "model": info.name},

@@ -8,6 +8,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -26,6 +27,12 @@ MEASURED = WEIGHTS_FOLDER / "measured.json"
 _FORMAT = "patchprint"
 _WHAT = "a safetensors file"
 _SUFFIXES = (".safetensors", ".pth", ".pt", ".params")
+# Names of weights before the first release: what they are called now, or what took their place.
+_RENAMED = {f"sdgmnet.{form}": f"patchprint.{form}" for form in ("fast", "tiny", "bits")}
+_GONE = {
+    "sdgmnet.large": "patchprint", "sdgmnet.64": "patchprint.fast", "sdgmnet.32": "patchprint.bits",
+    "sdgmnet.plain": "sdgmnet", "hardnet.small": "patchprint.fast",
+}  # fmt: skip
 
 
 def load_network(
@@ -34,7 +41,7 @@ def load_network(
     """Load a trained network in evaluation mode.
 
     Args:
-        name_or_file: name of shipped weights (``"sdgmnet"``) or published ones (``"desdis-32"``), or a weight file.
+        name_or_file: name of shipped weights (``"patchprint"``) or published ones (``"desdis-32"``), or a weight file.
         device: device of the network.
         also_known: further names to suggest for an unknown one.
     """
@@ -148,8 +155,12 @@ def read_safetensors(
 def find_file(name_or_file: str | Path, also_known: Iterable[str] = ()) -> Path:
     """Return the file of shipped or published weights, or the file itself; raises UserError where there is none."""
     shipped = {path.stem: path for path in WEIGHTS_FOLDER.glob("*.safetensors")}
-    if isinstance(name_or_file, str) and name_or_file in shipped:
-        return shipped[name_or_file]
+    if isinstance(name_or_file, str) and (name := _RENAMED.get(name_or_file, name_or_file)) in shipped:
+        if name != name_or_file:
+            warnings.warn(f"the weights {name_or_file} are called {name} now", FutureWarning, stacklevel=2)
+        return shipped[name]
+    if name_or_file in _GONE:
+        raise UserError(f"the weights {name_or_file} are no longer shipped; take {_GONE[str(name_or_file)]}")
     from patchprint.networks import published
 
     if isinstance(name_or_file, str) and name_or_file in published.PUBLISHED:

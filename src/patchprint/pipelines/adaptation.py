@@ -50,7 +50,7 @@ class AdaptSettings:
     tune: Tuned = "descriptor"
 
     # Where to start: a name or a file of trained weights.
-    model: str = "sdgmnet"
+    model: str = "patchprint"
     # Training steps.
     steps: int = 200
     # Points in a batch, two images of each.

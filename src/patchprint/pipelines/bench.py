@@ -212,7 +212,9 @@ def bench(settings: BenchSettings) -> Result:
 
 
 def contender_name(model: str, engine: str) -> str:
-    return f"patchprint {Path(model).name}" + ("" if engine == AUTO else f", {engine}")
+    name = Path(model).name
+    ours = name if name.startswith("patchprint") else f"patchprint {name}"
+    return ours + ("" if engine == AUTO else f", {engine}")
 
 
 def facts_of(name: str, model: Model) -> dict[str, Any]:

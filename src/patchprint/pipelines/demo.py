@@ -35,11 +35,11 @@ BATCH = 128
 SEED = 0
 LEARNED = "learned here"
 # What the learned descriptor is measured against; the second name is what patchprint.load takes.
-OTHERS = {"sdgmnet (shipped)": "sdgmnet", "sift": "sift", "rootsift": "rootsift", "pixels": "pixels"}
+OTHERS = {"patchprint (shipped)": "patchprint", "sift": "sift", "rootsift": "rootsift", "pixels": "pixels"}
 # The hard pair: a held-out image and a copy that is tilted and re-lit more than any that was learned from.
 HARD = 1.6
 HARD_KEYPOINTS = 1000
-HARD_DRAWN = ("sift", LEARNED, "sdgmnet (shipped)")
+HARD_DRAWN = ("sift", LEARNED, "patchprint (shipped)")
 RIGHT_WITHIN = 4.0  # pixels
 _HARD_TEXT = "An image and a copy, tilted more than any that was learned from. Green lines are right, red wrong."
 

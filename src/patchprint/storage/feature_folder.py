@@ -25,7 +25,7 @@ from patchprint.storage.shards import FOLDER, Shards, images_per_shard
 
 IN_HAND = f"{files.MARKER}-in-hand"  # file that names the images at work
 _SLOW_FROM = 10  # images from which on a slow model is pointed out; ten are half a minute, or minutes in sfm
-_SLOW, _FAST = 30e6, "sdgmnet.fast"  # multiply-adds of a descriptor, and a model that is well below
+_SLOW, _FAST = 30e6, "patchprint.fast"  # multiply-adds of a descriptor, and a model that is well below
 
 
 def describe_folder(

@@ -31,7 +31,7 @@ STUDIES = {
                 {"network": name},
                 "matcher",
                 "train",
-                {"model": "sdgmnet.fast", "network": network, "batch": 8, "steps": 4000, "validate_every": 500},
+                {"model": "patchprint.fast", "network": network, "batch": 8, "steps": 4000, "validate_every": 500},
             )
             for name, network in _CHANGES.items()
         ),

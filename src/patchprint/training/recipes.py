@@ -183,15 +183,16 @@ _add(
 # are one patch under two jitters and lights. Views share batch statistics, as all patches are of one kind.
 _add(
     "distill",
-    "A small network that learns what the shipped sdgmnet.plain says: patches of any images, no labels; AdamW, one cycle.",
-    network="strided", loss="sdgm", loss_weight=0.0, teacher=("sdgmnet.plain",), patch_scale=24.0,
+    "A small network that learns what the shipped sdgmnet says: patches of any images, no labels; AdamW, one cycle.",
+    network="strided", loss="sdgm", loss_weight=0.0, teacher=("sdgmnet",), patch_scale=16.0,
     batcher="instances", batch=2048, separate_views=False, augmentation="photos", steps=15_000,
     optimizer="adamw", lr=3e-3, weight_decay=0.01, schedule="one-cycle",
 )
 
-# The runs that made the weights of the package, as their files record them, but for what each run chooses anew.
+# The runs that made our own weights, as their files record them, but for what each run chooses anew; the papers' weights are
+# made by the papers' recipes.
 _FREE = ("data", "teacher_sha256", "log_every", "checkpoint_every", "tensorboard")
-for _info in weights.list_weights():
+for _info in (each for each in weights.list_weights() if each.training.recipe not in _RECIPES):
     _made = {name: value for name, value in _info.training.config.items() if name not in _FREE}
     _made |= {"recipe": _info.training.recipe, "network_options": _info.options}
     _taught = f"distilled from {', '.join(_made['teacher'])}" if _made.get("teacher") else f"loss {_made['loss']}"

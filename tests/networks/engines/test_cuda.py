@@ -25,10 +25,10 @@ def test_it_is_refused_on_a_cpu() -> None:
 
 
 @needs_gpu
-@pytest.mark.parametrize("name", ["hardnet", "hardnet.small", "hynet", "sdgmnet.plain", "sdgmnet", "sdgmnet.tiny"])
+@pytest.mark.parametrize("name", ["hardnet", "hynet", "patchprint", "patchprint.fast", "patchprint.tiny"])
 @pytest.mark.parametrize("count", COUNTS)
 def test_it_says_what_the_network_says(name: str, count: int) -> None:
-    apart = 2e-2 if name == "sdgmnet.tiny" else 1e-2  # a sum over fewer channels evens out less of the rounding
+    apart = 2e-2 if name == "patchprint.tiny" else 1e-2  # a sum over fewer channels evens out less of the rounding
     model, exact = (load(name, "cuda", engine=engine) for engine in ("auto", "float32"))
     assert model.engine == "cuda"
     patches = torch.rand(count, 1, model.info.input_size, model.info.input_size)
@@ -44,7 +44,7 @@ def test_it_says_what_the_network_says(name: str, count: int) -> None:
 def test_bits_are_nearly_the_same() -> None:
     patches = torch.rand(700, 1, 64, 64)
     found, expected = (
-        load("sdgmnet.bits", "cuda", engine=engine).describe_patches(patches) for engine in ("auto", "float32")
+        load("patchprint.bits", "cuda", engine=engine).describe_patches(patches) for engine in ("auto", "float32")
     )
     assert found.dtype == torch.uint8
     assert (found != expected).float().mean() < 0.1  # of bytes
@@ -52,14 +52,14 @@ def test_bits_are_nearly_the_same() -> None:
 
 @needs_gpu
 def test_a_patch_has_the_same_descriptor_alone_and_among_others() -> None:
-    model, patches = load("sdgmnet", "cuda"), torch.rand(600, 1, 64, 64)
+    model, patches = load("patchprint", "cuda"), torch.rand(600, 1, 64, 64)
     together = model.describe_patches(patches)
     assert (model.describe_patches(patches[570:571]) - together[570:571]).abs().max() < 1e-2
 
 
 @needs_gpu
 def test_threads_do_not_mix() -> None:
-    model = load("hardnet.small", "cuda")
+    model = load("patchprint.tiny", "cuda")
     batches = [torch.rand(300 + 50 * number, 1, 32, 32) for number in range(8)]
     expected = [model.describe_patches(batch) for batch in batches]
     with ThreadPoolExecutor(8) as pool:

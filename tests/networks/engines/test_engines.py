@@ -179,10 +179,10 @@ def test_bits_are_nearly_the_same() -> None:
     ("model", "keypoints", "tolerance"),
     # The smallest network is rounded most, and the average precision of few matches shows each that changes.
     [
-        ("sdgmnet", 400, 0.002),
-        ("hardnet.small", 400, 0.002),
-        ("sdgmnet.tiny", 2000, 0.002),
-        ("sdgmnet.bits", 400, 0.005),
+        ("patchprint", 400, 0.002),
+        ("sosnet", 400, 0.002),
+        ("patchprint.tiny", 2000, 0.002),
+        ("patchprint.bits", 400, 0.005),
     ],
 )
 def test_matching_is_as_good_as_in_float32(model: str, keypoints: int, tolerance: float) -> None:
@@ -331,7 +331,7 @@ def test_a_network_that_loses_too_much_in_8_bits_is_refused(tmp_path: Path, monk
 def test_descriptors_in_8_bits_match_those_in_float32() -> None:
     """One image in float32, the other in 8 bits."""
     pair = stereo_pair(400)
-    exact, rounded = (load("sdgmnet", engine=engine) for engine in ("float32", "int8"))
+    exact, rounded = (load("patchprint", engine=engine) for engine in ("float32", "int8"))
     same = bundled.matching(exact, pair)["ap"]
 
     class Mixed:
@@ -362,7 +362,7 @@ import gc, os, signal, threading, time, torch
 from patchprint.features import load
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a test that runs in the background inherits that it is ignored
 patches = torch.rand(8, 1, 32, 32)
-models = [load("hardnet.small", engine="int8") for _ in range(2)]
+models = [load("patchprint.tiny", engine="int8") for _ in range(2)]
 for model in models:
     model.describe_patches(patches)
 while models:

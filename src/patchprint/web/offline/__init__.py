@@ -50,7 +50,7 @@ def write_page(network: PatchNetwork, out: Path, graph: GraphWeights | None = No
     else:
         raise UserError(
             f"{network.info.name}: the page would have {len(page) / 1e6:.1f} MB, more than {LARGEST / 1e6:g}; "
-            "take a smaller network, such as sdgmnet.tiny or sdgmnet.fast"
+            "take a smaller network, such as patchprint.tiny or patchprint.fast"
         )
     with atomic_file(out) as temporary:
         temporary.write_bytes(page)
