@@ -61,11 +61,11 @@ def exported(request: pytest.FixtureRequest, weights: str, tmp_path_factory: pyt
     if request.param != "colmap":
         export_matcher(read_weights(Path(weights), CPU), 32, request.param, path)
         return Exported(request.param, path, ModelId("m"), 32, weights)
-    model, said = load("sdgmnet.fast"), io.StringIO()
+    model, said = load("patchprint.fast"), io.StringIO()
     with contextlib.redirect_stdout(said):
-        assert cli.main(["export", "sdgmnet.fast", "--tool", "colmap", "--out", str(path), "--json"]) == 0
+        assert cli.main(["export", "patchprint.fast", "--tool", "colmap", "--out", str(path), "--json"]) == 0
     answer = json.loads(said.getvalue())
-    assert answer["model"] == "sdgmnet.fast" and answer["inputs"] == input_names("colmap")
+    assert answer["model"] == "patchprint.fast" and answer["inputs"] == input_names("colmap")
     return Exported("colmap", path, model.id, model.dim, None)
 
 

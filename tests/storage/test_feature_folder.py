@@ -39,11 +39,11 @@ def test_a_slow_model_is_pointed_out_before_it_takes_minutes(
 ) -> None:
     said: list[str] = []
     monkeypatch.setattr(feature_folder, "_SLOW_FROM", 2)
-    for model in ("sdgmnet", "sdgmnet.tiny", "rootsift"):
+    for model in ("patchprint", "patchprint.tiny", "rootsift"):
         settings = DescribeSettings(model=model, max_keypoints=5, device="cpu", engine="float32")
         describe_folder(photos, tmp_path / model, settings, report=said.append)
     (hint,) = said
-    assert hint.startswith("sdgmnet is slow without a GPU; --model sdgmnet.fast")
+    assert hint.startswith("patchprint is slow without a GPU; --model patchprint.fast")
 
 
 def test_named_photos_and_damaged_ones(photos: Path, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_for_a_gpu_that_finds_keypoints_threads_read_ahead(
     for name in alone:
         assert fed.contents(name) == alone.contents(name)
     last = json.loads((tmp_path / "progress.jsonl").read_text().splitlines()[-1])
-    assert list(last["stations_ms"]) == ["read", "detect", "describe", "write"]
+    assert set(last["stations_ms"]) == {"read", "detect", "describe", "write"}  # threads begin them in any order
     assert not (tmp_path / "fed" / feature_folder.IN_HAND).exists()
 
 
