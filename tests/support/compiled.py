@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 # Compute capability, and bytes of shared memory that a program may have: least and most of the GPUs in use.
-GPUS = {"RTX 4090": (89, 101_376), "H200": (90, 232_448)}
+GPUS = {"T4": (75, 65_536), "RTX 4090": (89, 101_376), "H200": (90, 232_448)}
 _BEGIN = """
 import sys
 import torch, triton
