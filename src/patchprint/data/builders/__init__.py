@@ -16,6 +16,7 @@ BUILDERS: LazyRegistry[Callable[..., Any]] = LazyRegistry(
         "colmap": "colmap_tracks:build",
         "photos": "image_folder:build",
         "homographies": "homographies:build",
+        "planes": "planes:build",
         "unlabeled": "unlabeled:build",
         "phototour": "phototour:build",
         "hpatches": "hpatches_patches:build",
