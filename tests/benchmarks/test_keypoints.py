@@ -27,6 +27,13 @@ def test_detectors_side_by_side(sequences: Path) -> None:
     assert upright["matching score"] < 0.2 < dog["turned by 90"]["matching score"]
 
 
+def test_a_third_party_pipeline_has_descriptors_of_its_own(tmp_path: Path) -> None:
+    cv2.imwrite(str(tmp_path / "a.png"), texture(160, 180))
+    scores = scores_of("keypoints", ConstantModel(), tmp_path, keypoints=100, detectors=("opencv-sift",))
+    # All descriptors of the model are equal.
+    assert scores["detectors"]["opencv-sift"]["warped"]["right"] > 10
+
+
 def test_a_folder_of_images(tmp_path: Path) -> None:
     cv2.imwrite(str(tmp_path / "a.png"), texture(160, 180))
     scores = scores_of("keypoints", ConstantModel(), tmp_path, keypoints=100, detectors=("dog",))

@@ -9,21 +9,25 @@ A folder of sequences gives their pairs, by kind, and copies of each first image
 Copies are turned about the center of the largest disc, or warped, or shown in other light, or both.
 """
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from tqdm import tqdm
 
 from patchprint.benchmarks import rotation
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._features import described, select
+from patchprint.benchmarks._peers import PEERS, Peer
+from patchprint.common import rng
 from patchprint.common.errors import UserError, require
 from patchprint.common.types import Features, Keypoints
-from patchprint.data.builders.crop_pairs import change_light
+from patchprint.data.augment import change_light
 from patchprint.data.builders.homographies import random_homography
 from patchprint.detectors import check_detector, detect
-from patchprint.interop.images import list_images
+from patchprint.interop.images import list_images, read_gray
 from patchprint.interop.sequences import find_sequences
 from patchprint.matching.matchers import match
 from patchprint.metrics.correspondence import within_pixels
@@ -39,7 +43,7 @@ KINDS = {"bikes": "blur", "trees": "blur", "graf": "viewpoint", "wall": "viewpoi
 
 @dataclass(frozen=True)
 class Settings:
-    # Detectors that are compared.
+    # Detectors that are compared: ours, or third-party pipelines with descriptors of their own (aliked-n16).
     detectors: tuple[str, ...] = ("learned", "dog", "dog-published", SHI_TOMASI)
     # Strongest keypoints kept in each image.
     keypoints: int = 2000
@@ -165,7 +169,7 @@ def _copies(name: str, image: np.ndarray, seed: int) -> Iterator[Pair]:
     disc = rotation.central_disc(image)
     for degrees in (0, *TURNS):
         copy, homography = rotation.turned(disc, degrees)
-        copy = change_light(np.random.default_rng(seed), copy, 0.2)
+        copy = _relit(copy, seed, 0.2)
         yield Pair(f"turned by {degrees}", (f"{name} disc", f"{name} turned by {degrees}"), (disc, copy), homography)
     generator = np.random.default_rng(seed)
     height, width = image.shape
@@ -173,22 +177,38 @@ def _copies(name: str, image: np.ndarray, seed: int) -> Iterator[Pair]:
     warped = cv2.warpPerspective(image, homography, (width, height), borderMode=cv2.BORDER_REFLECT_101)
     made = {
         "warped": (warped, homography),
-        "other light": (change_light(generator, image), np.eye(3)),
-        "warped, other light": (change_light(generator, warped), homography),
+        "other light": (_relit(image, seed, 0.8), np.eye(3)),
+        "warped, other light": (_relit(warped, seed + 1, 0.8), homography),
     }
     for kind, (copy, truth) in made.items():
         yield Pair(kind, (name, f"{name} {kind}"), (image, copy), truth)
 
 
+def _relit(image: np.ndarray, seed: int, strength: float) -> np.ndarray:
+    values = torch.from_numpy(image)[None, None].float() / 255
+    return (255 * change_light(values, rng.key(seed), strength)[0, 0]).round().to(torch.uint8).numpy()
+
+
 def check_names(detectors: tuple[str, ...]) -> None:
     """Raise UserError for a detector that is not known."""
     for name in detectors:
-        if name != SHI_TOMASI:
+        if name != SHI_TOMASI and name not in PEERS:
             check_detector(name, None)
 
 
 def find_features(run: Run, image: np.ndarray, what: str, detector: str, count: int, spread: bool = False) -> Features:
-    """Keypoints of a detector, or Shi and Tomasi's, and their descriptors, from the cache or made; ``what`` names them."""
+    """Keypoints of a detector, Shi and Tomasi's or a peer's, with descriptors, from the cache or made; ``what`` names them."""
+    if detector in PEERS:
+        peer = find_peer(detector)
+
+        def extract() -> dict[str, np.ndarray]:
+            pixels = image if peer.read is read_gray else np.repeat(image[..., None], 3, 2)
+            features = peer.extract(pixels, count)
+            return {**features.keypoints.to_arrays(), "descriptors": features.descriptors.numpy()}
+
+        arrays = run.inputs(f"{what} {peer.extractor.sha256}", extract)
+        descriptors, size = torch.from_numpy(arrays["descriptors"]), (image.shape[1], image.shape[0])
+        return Features(Keypoints.from_arrays(arrays), descriptors, size, None, peer.id)
 
     def find() -> dict[str, np.ndarray]:
         if detector == SHI_TOMASI:
@@ -196,6 +216,12 @@ def find_features(run: Run, image: np.ndarray, what: str, detector: str, count: 
         return detect(image, detector, max_keypoints=count, spread=spread).to_arrays()
 
     return described(run, image, Keypoints.from_arrays(run.inputs(what, find)), what)
+
+
+@functools.cache
+def find_peer(name: str) -> Peer:
+    """Return a third-party pipeline, on the CPU."""
+    return PEERS[name]("cpu")
 
 
 def _shi_tomasi(image: np.ndarray, count: int) -> Keypoints:

@@ -15,7 +15,8 @@ from tqdm import tqdm
 
 from patchprint.benchmarks._benchmark import Benchmark, Run, Scores
 from patchprint.benchmarks._features import described
-from patchprint.benchmarks.keypoints import SHI_TOMASI, check_names, find_features, means, score_pair
+from patchprint.benchmarks._peers import PEERS
+from patchprint.benchmarks.keypoints import SHI_TOMASI, check_names, find_features, find_peer, means, score_pair
 from patchprint.common.errors import UserError
 from patchprint.interop.images import list_images
 from patchprint.matching.matchers import DEFAULT_MATCHER, create_matcher, match
@@ -24,7 +25,7 @@ from patchprint.ops.distances import nearest
 
 @dataclass(frozen=True)
 class Settings:
-    # Detectors that are compared.
+    # Detectors that are compared: ours, or third-party pipelines with descriptors and matching of their own (aliked-n16).
     detectors: tuple[str, ...] = ("learned", "dog", SHI_TOMASI)
     # Strongest keypoints kept in each image.
     keypoints: int = 1000
@@ -61,7 +62,8 @@ class Light(Benchmark):
                     find_features(run, image, f"{which} {name}", name, settings.keypoints)
                     for image, which in zip(images, what, strict=True)
                 )
-                points_a, points_b = match(a, b, matcher).points(a, b)
+                found_matches = find_peer(name).match(a, b) if name in PEERS else match(a, b, matcher)
+                points_a, points_b = found_matches.points(a, b)
                 right = ((points_a - points_b).norm(dim=1) < settings.px).numpy()
                 scores = score_pair(a, b, np.eye(3), settings.px)
                 again_found = {score: scores[score] for score in ("repeatability", "localization error px")}
