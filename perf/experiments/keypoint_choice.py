@@ -4,9 +4,10 @@
         --out results/experiments/keypoint-choice.json
 
 Two scenes that the learned detector did not see. ``warped``: an image and a copy under a random homography and other light,
-judged as `eval pipelines` judges a plane. ``real``: images of a COLMAP model that share points, all pairs of them, judged by
-epipolar lines and by pose. For each way to find keypoints: how many places there are, how many of them are found again
-(``repeated``, of warped pairs), and what each way to match leaves of them. Features are kept in the cache.
+judged as `eval pipelines` judges a plane; ``relit``: the same in very different light. ``real``: images of a COLMAP model that
+share points, all pairs of them, judged by epipolar lines and by pose. For each way to find keypoints: how many places there
+are, how many of them are found again (``repeated``, not of real pairs), and what each way to match leaves of them. Features are
+kept in the cache.
 """
 
 from __future__ import annotations
@@ -16,16 +17,20 @@ import dataclasses
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
+import torch
 from scipy.spatial import cKDTree
 from tqdm import tqdm
 
 from patchprint.benchmarks.pipelines import KnownCameras, KnownHomography, Truth, score_pair
-from patchprint.common import files, provenance
+from patchprint.common import files, provenance, rng
 from patchprint.common.types import Features
+from patchprint.data.augment import change_light
 from patchprint.data.builders.homographies import render_views
 from patchprint.features import Model, extract, load
 from patchprint.interop.colmap_models import PIXEL_CENTER, poses_of_model, read_model
@@ -64,17 +69,23 @@ def main() -> None:
     parser.add_argument("--images", type=Path, required=True)
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--model", default="patchprint")
-    parser.add_argument("--found", nargs="+", choices=FOUND, default=list(FOUND), help="ways to find keypoints")
+    names = ", ".join(FOUND)
+    parser.add_argument("--found", nargs="+", default=list(FOUND), help=f"ways to find keypoints: {names}; or weights")
     parser.add_argument("--warped", type=int, default=3, help="photos of a scene")
     parser.add_argument("--real", type=int, default=7, help="photos of a scene, which are paired")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     started = time.monotonic()
     model = load(arguments.model)
-    kinds = {"warped": (warped_pairs, arguments.warped), "real": (real_pairs, arguments.real)}
+    kinds: dict[str, tuple[Callable[..., Iterator[Pair]], int]] = {
+        "warped": (warped_pairs, arguments.warped),
+        "relit": (partial(warped_pairs, relit=True), arguments.warped),
+        "real": (real_pairs, arguments.real),
+    }
     table: dict[str, dict[str, Any]] = {name: {} for name in arguments.found}
     for name, (kind, (make, count)) in itertools.product(table, kinds.items()):
-        describe = _describer(model, *FOUND[name], arguments.cache)
+        detector, spread = FOUND.get(name, (name, False))
+        describe = _describer(model, detector, spread, arguments.cache)
         pairs = [pair for scene in HELD_OUT for pair in make(arguments.images / scene, count, describe)]
         table[name][kind] = judge(pairs)
         print(name, kind, table[name][kind], flush=True)
@@ -118,13 +129,22 @@ def count_places(a: Features, b: Features, truth: Truth) -> dict[str, int]:
     return counts
 
 
-def warped_pairs(folder: Path, count: int, describe: Describe) -> Iterator[Pair]:
+def warped_pairs(folder: Path, count: int, describe: Describe, relit: bool = False) -> Iterator[Pair]:
     names = sorted(list_images(folder / "images"))
     for number in np.random.default_rng(SEED).permutation(len(names))[:count]:
         photo = limit_size(read_gray(folder / "images" / names[number]), SIDE)
         views = render_views(photo, 1, SEED + int(number))
-        a, b = (describe(f"{folder.name}/{names[number]}-view{view}", each.image) for view, each in enumerate(views))
-        yield a, b, KnownHomography(views[1].homography)
+        homography, copy, name = views[1].homography, views[1].image, f"{folder.name}/{names[number]}"
+        if relit:
+            pixels = cv2.warpPerspective(photo, homography, photo.shape[::-1], borderMode=cv2.BORDER_REFLECT_101)
+            values = torch.from_numpy(pixels)[None, None].float() / 255
+            values = change_light(values, rng.key(SEED, int(number)), 0.8)[0, 0]
+            copy, name = (255 * values).round().to(torch.uint8).numpy(), f"{name}-relit"
+        yield (
+            describe(f"{folder.name}/{names[number]}-view0", photo),
+            describe(f"{name}-view1", copy),
+            KnownHomography(homography),
+        )
 
 
 def real_pairs(folder: Path, count: int, describe: Describe) -> Iterator[Pair]:
@@ -166,7 +186,7 @@ def real_pairs(folder: Path, count: int, describe: Describe) -> Iterator[Pair]:
 
 def _describer(model: Model, detector: str, spread: bool, cache: Path) -> Describe:
     def describe(name: str, image: np.ndarray) -> Features:
-        kept = cache / model.info.name / f"{detector}{'' if spread else '-strongest'}" / f"{name}.npz"
+        kept = cache / model.info.name / f"{detector.replace('/', '-')}{'' if spread else '-strongest'}" / f"{name}.npz"
         if not kept.is_file():
             kept.parent.mkdir(parents=True, exist_ok=True)
             features = extract(image, model, max_keypoints=KEYPOINTS, detector=detector, spread=spread)
