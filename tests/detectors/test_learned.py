@@ -11,8 +11,8 @@ from skimage import data
 
 from patchprint.common.errors import UserError
 from patchprint.detectors import _learned_networks, detect
-from patchprint.detectors._learned_networks import WEIGHTS, load_networks
-from patchprint.detectors.learned import APART
+from patchprint.detectors._learned_networks import WEIGHTS, build_pyramid, load_networks
+from patchprint.detectors.learned import APART, find_peaks
 from patchprint.metrics.correspondence import within_pixels
 from patchprint.ops.geometry import wrap_angle
 from support.known_images import correspondences, turned
@@ -61,10 +61,22 @@ def test_more_keypoints_are_found_again_in_other_light_than_by_dog() -> None:
 
 
 def test_bands_of_a_large_image_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    level, network = data.camera().astype(np.float32), load_networks().score
-    whole = network.of_level(level)
+    pyramid, network = build_pyramid(torch.from_numpy(data.camera())[None]), load_networks().score
+    whole = network.of_pyramid(pyramid)
     monkeypatch.setattr(_learned_networks, "_BAND", 50_000)
-    assert np.abs(network.of_level(level) - whole).max() < 1e-3
+    for band, expected in zip(network.of_pyramid(pyramid), whole, strict=True):
+        assert (band - expected).abs().max() < 1e-3
+
+
+def test_a_batch_is_scored_like_its_images() -> None:
+    images = torch.stack([torch.from_numpy(each[:200, :240].copy()) for each in (data.camera(), data.coins())])
+    network = load_networks().score
+    together = network.of_pyramid(build_pyramid(images))
+    peaks = find_peaks(together)
+    for number, image in enumerate(images):
+        alone = network.of_pyramid(build_pyramid(image[None]))
+        assert all(torch.allclose(a[number], b[0], atol=1e-4) for a, b in zip(together, alone, strict=True))
+        assert torch.allclose(peaks[peaks.image == number].xy, find_peaks(alone).xy, atol=1e-3)
 
 
 def test_images_without_corners() -> None:

@@ -385,20 +385,22 @@ _KNOTS = 6  # of a tone curve
 _TAPS = 4  # pixels to each side that a blur reaches
 
 
-def change_light(images: Tensor, key: Tensor, strength: float = 1.0, first: int = 0) -> Tensor:
+def change_light(images: Tensor, key: Tensor, strength: float | Tensor = 1.0, first: int = 0) -> Tensor:
     """Show images or patches in other light and by another camera, each change with its own probability.
 
     Of the scene change: fields of light, shadows, the brightness of whole regions (up to its sign, as by seasons and between
     sensors), haze, night with lamps. Of the camera: gamma, other tone curves, inversion, contrast, focus, motion, noise, JPEG.
 
     Args:
-        strength: multiplies probabilities and strengths; 0 changes nothing but the digits.
+        strength: multiplies probabilities and strengths, of all images or of each (N,); 0 changes nothing but the digits.
         first: how many images precede these in the global batch.
 
     Shape:
         (N, 1, H, W) in [0, 1] -> the same.
     """
     draw = _Draw(key, len(images), first)
+    if isinstance(strength, Tensor):
+        strength = strength[:, None, None, None]
     values = _light_scene(images, draw, strength)
     values = _expose(values, draw, strength)
     values = _smear(values, draw, strength)
@@ -406,7 +408,7 @@ def change_light(images: Tensor, key: Tensor, strength: float = 1.0, first: int 
     deviation = torch.where(draw.chance(_GRAIN, 0.3), strong, usual) * strength
     noise = rng.normal(rng.fold_in(rng.fold_in(key, _GRAIN), 9), tuple(values.shape), first)
     values = (values + noise * deviation).clamp(0.0, 1.0)
-    return jpeg(values, 100.0 - strength * draw(_PACKED, 5.0, 85.0).flatten())
+    return jpeg(values, 100.0 - (strength * draw(_PACKED, 5.0, 85.0)).flatten())
 
 
 @dataclass(frozen=True, eq=False)
@@ -421,7 +423,7 @@ class _Draw:
         key = rng.fold_in(rng.fold_in(self.key, purpose), number)
         return rng.uniform(key, (self.count, 1, 1, 1), low, high, self.first)
 
-    def chance(self, purpose: int, probability: float, number: int = 0) -> Tensor:
+    def chance(self, purpose: int, probability: float | Tensor, number: int = 0) -> Tensor:
         return self(purpose, 0.0, 1.0, 1000 + number) < probability
 
     def field(self, like: Tensor, number: int) -> Tensor:
@@ -444,7 +446,7 @@ def _coordinates(like: Tensor) -> tuple[Tensor, Tensor]:
     return (column - (width - 1) / 2)[None] / half, (row - (height - 1) / 2)[:, None] / half
 
 
-def _light_scene(values: Tensor, draw: _Draw, strength: float) -> Tensor:
+def _light_scene(values: Tensor, draw: _Draw, strength: float | Tensor) -> Tensor:
     x, y = _coordinates(values)
     field = torch.exp(0.6 * strength * draw.field(values, 0))
     values = torch.where(draw.chance(_FIELD, 0.5 * strength), values * field, values)
@@ -476,7 +478,7 @@ def _light_scene(values: Tensor, draw: _Draw, strength: float) -> Tensor:
     return torch.where(draw.chance(_NIGHT, 0.2 * strength), night, values)
 
 
-def _expose(values: Tensor, draw: _Draw, strength: float) -> Tensor:
+def _expose(values: Tensor, draw: _Draw, strength: float | Tensor) -> Tensor:
     """Inversion, tone curves, contrast and brightness."""
     values = torch.where(draw.chance(_CURVES, 0.06 * strength, 0), values.amax((-2, -1), keepdim=True) - values, values)
     knots = torch.cat([draw(_CURVES, 0, 1, 2 + number) for number in range(_KNOTS)], 1).flatten(1)
@@ -491,7 +493,7 @@ def _expose(values: Tensor, draw: _Draw, strength: float) -> Tensor:
     return (values - mean) * contrast + mean + draw(_BRIGHTNESS, -0.15, 0.15) * strength
 
 
-def _smear(values: Tensor, draw: _Draw, strength: float) -> Tensor:
+def _smear(values: Tensor, draw: _Draw, strength: float | Tensor) -> Tensor:
     """Blur some images as out of focus, others as by a motion."""
     moved = draw.chance(_SMEAR, 0.08 * strength, 1)
     blurred = draw.chance(_SMEAR, 0.3 * strength, 0)

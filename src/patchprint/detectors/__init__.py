@@ -98,8 +98,9 @@ def check_detector(detector: str, max_keypoints: int | None) -> Detector:
     if max_keypoints is not None and max_keypoints < 1:
         raise UserError(f"max_keypoints must be at least 1, got {max_keypoints}")
     if detector.endswith(".safetensors"):
-        learned: Any = DETECTORS["learned"].find
-        return dataclasses.replace(DETECTORS["learned"], find=functools.partial(learned, weights=detector))
+        learned: Any = DETECTORS["learned"]
+        finds = {name: functools.partial(getattr(learned, name), weights=detector) for name in ("find", "find_on_gpu")}
+        return dataclasses.replace(learned, **finds)
     return DETECTORS[detector]
 
 

@@ -1,136 +1,132 @@
 """The networks of the detector `learned`: a score of pixels and an angle of keypoints, both unchanged when the image turns.
 
 The score sees rotation-invariant combinations of derivatives alone, the angle is read from circles around the keypoint by a
-network that treats all directions alike. So neither has to learn rotation, and a few thousand parameters are enough.
+network that treats all directions alike. So neither has to learn rotation, and a few thousand parameters are enough. All of it
+takes batches of images of one size on any device.
 """
 
 import functools
 import itertools
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from patchprint.common.errors import UserError, parsing, require
+from patchprint.common.errors import UserError, parsing
+from patchprint.ops.filters import DIFFERENCE, SAME, SECOND_DIFFERENCE, blur, resize, separable
 
 WEIGHTS = Path(__file__).with_name("learned.safetensors")
 INVARIANTS = 17
+CONTEXT = 4  # numbers that a level tells the one of twice the resolution about each pixel
 DIRECTIONS = 32
+FLAT = -1e3  # scores below this are those of uniform areas
 _SIGMAS = (1.0, 1.7, 2.9)  # pixels of a level
 _WINDOWED = 2  # the finest sigmas have the eigenvalues of the structure tensor as well
 _DARK = 0.5  # squared contrasts below this (in gray values) are noise
+_FAINT = -1.7  # score of Shi and Tomasi below which there is nothing but noise
+_AROUND = 2.0  # sigma in pixels over which the context is averaged
 _RADII = (2.0, 3.5, 5.0)  # of the circles, in pixels of a level
 _CIRCLE_LEVELS = (0, 2, 4)  # levels above that of the keypoint at which circles are read
 _FADED = 2.0  # standard deviation (in gray values) around a keypoint below which it is noise
-_FAINT = -1.7  # score of Shi and Tomasi below which there is nothing but noise
-FLAT = -1e3  # scores below this are those of uniform areas
 _REACH = 40  # rows beyond a band that its invariants see; a multiple of 4, like the rows of a band
 _BAND = 600_000  # pixels
 _CHUNK = 8192  # pixels at a time; more of them leave the cache
 _SMALLEST = 32  # pixels along a side of the coarsest level
 
-_DIFFERENCE = np.array([-0.5, 0.0, 0.5], np.float32)
-_SECOND = np.array([1.0, -2.0, 1.0], np.float32)
-_SAME = np.array([1.0], np.float32)
 
-
-def build_pyramid(image: np.ndarray) -> list[np.ndarray]:
-    """Shrink an image, uint8 (H, W), in steps of the square root of 2; the first level is the image as float32."""
-    cv2 = require("cv2", extra="images")
-    levels = [image.astype(np.float32)]
-    while True:
+def build_pyramid(images: Tensor, most: int | None = None) -> list[Tensor]:
+    """Shrink images in steps of the square root of 2, ``most`` levels: uint8 or float (N, H, W) -> float32 (N, h, w) each."""
+    levels, (height, width) = [images.float()], images.shape[1:]
+    while most is None or len(levels) < most:
         shrink = 2 ** (len(levels) / 2)
-        size = (round(image.shape[1] / shrink), round(image.shape[0] / shrink))
+        size = (4 * round(height / shrink / 4), 4 * round(width / shrink / 4))  # for `_mean_around`
         if min(size) < _SMALLEST:
-            return levels
-        if len(levels) == 1:
-            levels.append(cv2.resize(cv2.GaussianBlur(levels[0], (0, 0), 0.6), size, interpolation=cv2.INTER_LINEAR))
-        else:
-            levels.append(cv2.resize(levels[-2], size, interpolation=cv2.INTER_AREA))
+            break
+        levels.append(resize(blur(levels[0], 0.6) if len(levels) == 1 else levels[-2], size))
+    return levels
 
 
-def invariants(level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What the score network sees of the pixels of a level, float32 (H, W), and the score that it corrects.
+def invariants(levels: Tensor) -> tuple[Tensor, Tensor]:
+    """What the score network sees of the pixels of a level, and the score that it corrects.
 
     These are magnitudes of gradients, trace and determinant of the Hessian, curvature of the level lines, and eigenvalues of
     the structure tensor, all in units of the contrast around, and that contrast; the score is the logarithm of the
     smaller eigenvalue (Shi and Tomasi's).
 
     Shape:
-        (H, W) -> (INVARIANTS, H, W), (H, W).
+        (N, H, W) -> (INVARIANTS, N, H, W), (N, H, W).
     """
-    found = np.empty((INVARIANTS, *level.shape), np.float32)
+    found = torch.empty((INVARIANTS, *levels.shape), device=levels.device)
     place = itertools.count()
-    base = np.empty(0)
-    blurred = [_blur(level, _SIGMAS[0])]
+    base = levels
+    blurred = [blur(levels, _SIGMAS[0])]
     for fine, coarse in itertools.pairwise(_SIGMAS):
-        blurred.append(_blur(blurred[-1], (coarse**2 - fine**2) ** 0.5))
+        blurred.append(blur(blurred[-1], (coarse**2 - fine**2) ** 0.5))
     gradients = [
-        (_filter(part, _DIFFERENCE, _SAME) * s, _filter(part, _SAME, _DIFFERENCE) * s)
+        (separable(part, DIFFERENCE, SAME).mul_(s), separable(part, SAME, DIFFERENCE).mul_(s))
         for part, s in zip(blurred, _SIGMAS, strict=True)
     ]
-    energies = [dx * dx + dy * dy for dx, dy in gradients]
-    contrast = _mean_around(energies[1]) + _DARK
+    squares = [(dx * dx, dy * dy) for dx, dy in gradients]
+    energies = [xx + yy for xx, yy in squares]
+    contrast = _mean_around(energies[1]).add_(_DARK)
     square = 1 / contrast
-    single = np.sqrt(square)
+    single = square.sqrt()
     for number, (sigma, part) in enumerate(zip(_SIGMAS, blurred, strict=True)):
-        dx, dy = gradients[number]
-        xx, yy = _filter(part, _SECOND, _SAME) * sigma**2, _filter(part, _SAME, _SECOND) * sigma**2
-        xy = _filter(part, _DIFFERENCE, _DIFFERENCE) * sigma**2
-        found[next(place)] = np.log(energies[number] * square + 0.02)
-        found[next(place)] = _bounded((xx + yy) * single)
-        found[next(place)] = _bounded((xx * yy - xy * xy) * square)
-        found[next(place)] = _bounded((dx * dx * yy - 2 * dx * dy * xy + dy * dy * xx) * (square * single))
+        (dx, dy), (across, along) = gradients[number], squares[number]
+        xx, yy = (
+            separable(part, *axes).mul_(sigma**2) for axes in ((SECOND_DIFFERENCE, SAME), (SAME, SECOND_DIFFERENCE))
+        )
+        xy, product = separable(part, DIFFERENCE, DIFFERENCE).mul_(sigma**2), dx * dy
+        torch.mul(energies[number], square, out=found[next(place)]).add_(0.02).log_()
+        _bound((xx + yy).mul_(single), found[next(place)])
+        _bound((xx * yy).addcmul_(xy, xy, value=-1).mul_(square), found[next(place)])
+        curvature = (across * yy).addcmul_(product, xy, value=-2).addcmul_(along, xx)
+        _bound(curvature.mul_(square).mul_(single), found[next(place)])
         if number < _WINDOWED:
-            smaller, larger = _eigenvalues(dx, dy, 1.5 * sigma)
-            found[next(place)] = np.log(smaller * square + 0.01)
-            found[next(place)] = np.log(larger * square + 0.01)
-            base = base if number else 0.5 * np.log(smaller + 0.01)
-    found[next(place)] = 0.3 * np.log(contrast)
+            smaller, larger = _eigenvalues(across, along, product, 1.5 * sigma)
+            torch.mul(smaller, square, out=found[next(place)]).add_(0.01).log_()
+            torch.mul(larger, square, out=found[next(place)]).add_(0.01).log_()
+            base = base if number else smaller.add_(0.01).log_().mul_(0.5)
+    torch.log(contrast, out=found[next(place)]).mul_(0.3)
     return found, base
 
 
-def _eigenvalues(dx: np.ndarray, dy: np.ndarray, window: float) -> tuple[np.ndarray, np.ndarray]:
+def _bound(values: Tensor, out: Tensor) -> None:
+    torch.div(values, values.abs().add_(1), out=out)
+
+
+def _eigenvalues(xx: Tensor, yy: Tensor, xy: Tensor, window: float) -> tuple[Tensor, Tensor]:
     """Eigenvalues of the structure tensor at each pixel, the smaller first."""
-    xx, yy, xy = _blur(dx * dx, window), _blur(dy * dy, window), _blur(dx * dy, window)
-    middle, half = 0.5 * (xx + yy), np.sqrt(0.25 * (xx - yy) ** 2 + xy * xy)
-    return np.maximum(middle - half, 0), middle + half
+    xx, yy, xy = blur(xx, window), blur(yy, window), blur(xy, window)
+    middle, difference = (xx + yy).mul_(0.5), (xx - yy).mul_(0.5)
+    half = difference.square_().addcmul_(xy, xy).sqrt_()
+    return (middle - half).clamp_(min=0), middle + half
 
 
-def _mean_around(values: np.ndarray) -> np.ndarray:
+def _mean_around(values: Tensor) -> Tensor:
     """Mean over a window of sigma 6, at a quarter of the resolution."""
-    cv2 = require("cv2", extra="images")
-    height, width = values.shape
-    small = cv2.resize(values, (max(1, width // 4), max(1, height // 4)), interpolation=cv2.INTER_AREA)
-    return cv2.resize(_blur(small, 1.5), (width, height), interpolation=cv2.INTER_LINEAR)
-
-
-def _bounded(values: np.ndarray) -> np.ndarray:
-    return values / (1 + np.abs(values))
-
-
-def _blur(values: np.ndarray, sigma: float) -> np.ndarray:
-    cv2 = require("cv2", extra="images")
-    side = 2 * int(np.ceil(3 * sigma)) + 1
-    return cv2.GaussianBlur(values, (side, side), sigma, borderType=cv2.BORDER_REFLECT_101)
-
-
-def _filter(values: np.ndarray, along_x: np.ndarray, along_y: np.ndarray) -> np.ndarray:
-    cv2 = require("cv2", extra="images")
-    return cv2.sepFilter2D(values, -1, along_x, along_y, borderType=cv2.BORDER_REFLECT_101)
+    height, width = values.shape[1:]
+    below, right = -height % 4, -width % 4
+    # Squares of four pixels, so that a band of rows sees what the whole does.
+    padded = F.pad(values[:, None], (0, right, 0, below), mode="replicate")[:, 0] if below or right else values
+    rows, columns = height + below, width + right
+    quarter = resize(resize(padded, (rows // 2, columns // 2)), (rows // 4, columns // 4))
+    return resize(blur(quarter, 1.5), (rows, columns))[:, :height, :width].contiguous()
 
 
 class ScoreNetwork(nn.Module):
     """How likely a corner is found again: a correction of the logarithm of Shi and Tomasi's score, pixel by pixel.
 
-    ``center`` and ``spread`` are those of the invariants in training images.
+    It sees the invariants of a pixel and what the level of half the resolution tells about its surroundings, which in turn
+    knows those of the next, up to the whole image. ``center`` and ``spread`` are those of the invariants in training images.
 
     Shape:
-        invariants (INVARIANTS, M), base (M,) -> (M,).
+        invariants (INVARIANTS, M), base (M,), context (CONTEXT, M) -> score (M,), context for the next level (CONTEXT, M).
     """
 
     center: Tensor
@@ -141,36 +137,61 @@ class ScoreNetwork(nn.Module):
         self.register_buffer("center", torch.zeros(INVARIANTS))
         self.register_buffer("spread", torch.ones(INVARIANTS))
         self.first = nn.Linear(INVARIANTS, width)
-        self.second = nn.Linear(width, second)
-        self.last = nn.Linear(second, 1)
-        nn.init.zeros_(self.last.weight)
+        self.second = nn.Linear(width + CONTEXT, second)
+        self.last = nn.Linear(second, 1 + CONTEXT)
+        nn.init.normal_(self.last.weight, std=0.3)
         nn.init.zeros_(self.last.bias)
+        with torch.no_grad():
+            self.last.weight[0] = 0
 
-    def forward(self, found: Tensor, base: Tensor) -> Tensor:
+    def forward(self, found: Tensor, base: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
         # Pixels are the columns: transposed, these products take four times as long.
         weight = self.first.weight / self.spread
-        values = F.relu(torch.addmm((self.first.bias - weight @ self.center)[:, None], weight, found))
-        values = F.relu(torch.addmm(self.second.bias[:, None], self.second.weight, values))
-        score = torch.addmm(self.last.bias[:, None], self.last.weight, values)[0] + base
-        return score.masked_fill(base < _FAINT, 2 * FLAT)  # where all pixels are alike, all would be peaks
+        values = torch.addmm((self.first.bias - weight @ self.center)[:, None], weight, found).relu_()
+        values = torch.addmm(self.second.bias[:, None], self.second.weight, torch.cat([values, context])).relu_()
+        values = torch.addmm(self.last.bias[:, None], self.last.weight, values)
+        # Where all pixels are alike, all would be peaks.
+        return (values[0] + base).masked_fill(base < _FAINT, 2 * FLAT), values[1:]
 
-    @torch.no_grad()
-    def of_level(self, level: np.ndarray) -> np.ndarray:
-        """Score each pixel of a level, float32 (H, W) -> (H, W), in bands of rows that fit into the cache."""
-        rows = max(_REACH, _BAND // level.shape[1] // 4 * 4)
-        if rows >= level.shape[0]:
-            return self._of_band(level)
+    def of_pyramid(
+        self, pyramid: Sequence[Tensor], looks: Sequence[tuple[Tensor, Tensor]] | None = None
+    ) -> list[Tensor]:
+        """Score each pixel of all levels, (N, h, w) each; ``looks`` are the invariants of the levels where they are known."""
+        scores, told = list(pyramid), dict[int, Tensor]()
+        for number, level in reversed(list(enumerate(pyramid))):
+            count, height, width = level.shape
+            context = level.new_zeros(CONTEXT, count, height, width)
+            if number + 2 in told:
+                context = resize(told.pop(number + 2).flatten(0, 1), (height, width)).view_as(context)
+            if looks is not None:
+                found, base = looks[number]
+                score, tells = self(found.flatten(1), base.flatten(), context.flatten(1))
+                scores[number], tells = score.view_as(level), tells.view_as(context)
+            else:
+                scores[number], tells = self._of_level(level, context)
+            if number >= 2:
+                told[number] = blur(tells.flatten(0, 1), _AROUND).view_as(context)
+        return scores
+
+    def _of_level(self, level: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+        """Score the pixels of a level; large ones on a CPU in bands of rows that fit into the cache."""
+        rows = max(_REACH, _BAND // level.shape[2] // 4 * 4)
+        if level.device.type != "cpu" or rows >= level.shape[1]:
+            return self._of_band(level, context)
         parts = []
-        for top in range(0, level.shape[0], rows):
+        for top in range(0, level.shape[1], rows):
             start = max(0, top - _REACH)
-            parts.append(self._of_band(level[start : top + rows + _REACH])[top - start :][:rows])
-        return np.concatenate(parts)
+            found = self._of_band(level[:, start : top + rows + _REACH], context[:, :, start : top + rows + _REACH])
+            parts.append([each[..., top - start :, :][..., :rows, :] for each in found])
+        score, tells = (torch.cat(part, -2) for part in zip(*parts, strict=True))
+        return score, tells
 
-    def _of_band(self, level: np.ndarray) -> np.ndarray:
+    def _of_band(self, level: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
         found, base = invariants(level)
-        pixels, start = torch.from_numpy(found).flatten(1).split(_CHUNK, 1), torch.from_numpy(base).flatten()
-        parts = [self(*part) for part in zip(pixels, start.split(_CHUNK), strict=True)]
-        return torch.cat(parts).view(level.shape).numpy()
+        chunk = _CHUNK if level.device.type == "cpu" else base.numel()
+        pixels = (found.flatten(1).split(chunk, 1), base.flatten().split(chunk), context.flatten(1).split(chunk, 1))
+        score, tells = zip(*itertools.starmap(self, zip(*pixels, strict=True)), strict=True)
+        return torch.cat(score).view_as(level), torch.cat(tells, 1).view_as(context)
 
 
 class AngleNetwork(nn.Module):
@@ -180,7 +201,7 @@ class AngleNetwork(nn.Module):
     at most 1, says how certain it is.
 
     Shape:
-        circles (N, C, DIRECTIONS) -> directions (N, 2).
+        circles (N, levels, radii, DIRECTIONS) -> directions (N, 2).
     """
 
     directions: Tensor
@@ -196,38 +217,46 @@ class AngleNetwork(nn.Module):
         self.register_buffer("directions", torch.stack([angle.cos(), angle.sin()], 1), persistent=False)
 
     def forward(self, circles: Tensor) -> Tensor:
-        values = self.last(F.relu(self.second(F.relu(self.first(circles)))))[:, 0]
+        values = circles.flatten(1, 2)
+        values = values - values.mean((1, 2), keepdim=True)
+        values = values / (values.square().mean((1, 2), keepdim=True).sqrt() + _FADED)
+        values = self.last(F.relu(self.second(F.relu(self.first(values)))))[:, 0]
         return values.softmax(1) @ self.directions
 
 
-def read_circles(pyramid: list[np.ndarray], level: np.ndarray, xy: np.ndarray) -> Tensor:
-    """Read the image on circles around keypoints, without its mean and contrast there.
+def read_circles(pyramid: Sequence[Tensor], image: Tensor, level: Tensor, xy: Tensor) -> Tensor:
+    """Read the images on circles of several radii around keypoints, in several levels.
 
     Shape:
-        level (N,) int, xy (N, 2) in pixels of the image -> (N, C, DIRECTIONS).
+        image (N,) int64, level (N,) int64, xy (N, 2) in pixels of the images -> (N, levels, radii, DIRECTIONS) gray values.
     """
-    cv2 = require("cv2", extra="images")
-    circles = np.empty((len(xy), len(_RADII) * len(_CIRCLE_LEVELS), DIRECTIONS), np.float32)
-    angle = np.arange(DIRECTIONS) * (2 * np.pi / DIRECTIONS)
-    smooth = functools.cache(lambda number: _blur(pyramid[number], 1.0))
-    size = np.array(pyramid[0].shape[::-1])
-    for own in np.unique(level):
-        here = np.flatnonzero(level == own)
-        for place, above in enumerate(_CIRCLE_LEVELS):
-            number = min(own + above, len(pyramid) - 1)
-            pixels = smooth(number)
-            center = (xy[here] + 0.5) * (np.array(pixels.shape[::-1]) / size) - 0.5
-            missing = 2 ** ((own + above - number) / 2)  # beyond the coarsest level
-            for ring, radius in enumerate(_RADII):
-                x, y = (
-                    (center[:, axis, None] + radius * missing * turn(angle)).astype(np.float32)
-                    for axis, turn in enumerate((np.cos, np.sin))
-                )
-                read = cv2.remap(pixels, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT_101)
-                circles[here, place * len(_RADII) + ring] = read
-    circles -= circles.mean((1, 2), keepdims=True)
-    circles /= circles.std((1, 2), keepdims=True) + _FADED
-    return torch.from_numpy(circles)
+    device, (height, width) = xy.device, pyramid[0].shape[1:]
+    # All levels in one buffer, so that the circles of all keypoints are read at once.
+    pixels = torch.cat([blur(each, 1.0).flatten() for each in pyramid])
+    sizes = torch.tensor([each.shape[1:] for each in pyramid])
+    starts = torch.tensor([0, *itertools.accumulate(each.numel() for each in pyramid)][:-1])
+    table = torch.cat([starts[:, None], sizes], 1).to(device)
+    wanted = level[:, None] + torch.tensor(_CIRCLE_LEVELS).to(device)
+    number = wanted.clamp(max=len(pyramid) - 1)
+    start, rows, columns = table[number].unbind(2)
+    missing = torch.exp2((wanted - number) / 2)  # beyond the coarsest level
+    angle = torch.arange(DIRECTIONS, device=device) * (2 * math.pi / DIRECTIONS)
+    radius = missing[:, :, None] * torch.tensor(_RADII).to(device)
+    corner, parts = start + image[:, None] * rows * columns, []
+    for axis, turned, size, whole in ((0, angle.cos(), columns, width), (1, angle.sin(), rows, height)):
+        center = (xy[:, axis, None] + 0.5) * (size / whole) - 0.5
+        place = center[:, :, None, None] + radius[..., None] * turned
+        last = (size - 1)[:, :, None, None]
+        place = place.abs()
+        parts.append(torch.minimum(torch.minimum(place, 2 * last - place).clamp(min=0), last - 1e-3))
+    x, y = parts
+    left, top = x.floor(), y.floor()
+    dx, dy = x - left, y - top
+    stride = columns[:, :, None, None]
+    first = corner[:, :, None, None] + top.long() * stride + left.long()
+    above = torch.lerp(pixels[first], pixels[first + 1], dx)
+    below = torch.lerp(pixels[first + stride], pixels[first + stride + 1], dx)
+    return torch.lerp(above, below, dy)
 
 
 class KeypointNetworks(nn.Module):
@@ -240,11 +269,11 @@ class KeypointNetworks(nn.Module):
 
 
 @functools.cache
-def load_networks(path: str | Path = WEIGHTS) -> KeypointNetworks:
+def load_networks(path: str | Path = WEIGHTS, device: torch.device | str = "cpu") -> KeypointNetworks:
     """Load networks that ``patchprint train detector`` wrote; by default those of the package."""
     networks = KeypointNetworks()
     if not Path(path).is_file():
         raise UserError(f"{path} is not there; give weights that patchprint train detector wrote")
     with parsing(path, "weights of a detector"):
         networks.load_state_dict(load_file(path))
-    return networks.eval().requires_grad_(False)
+    return networks.eval().requires_grad_(False).to(device)

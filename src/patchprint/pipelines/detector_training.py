@@ -3,11 +3,10 @@
 import dataclasses
 import functools
 import json
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -17,22 +16,22 @@ from patchprint.common import distributed as ranks
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
 from patchprint.common.files import atomic_file
-from patchprint.data.builders.crop_pairs import CropPair, draw_crop_pair
-from patchprint.detectors import strongest_first
+from patchprint.common.types import Keypoints
+from patchprint.data.builders.crop_pairs import CropPairs, ImagePair, draw_crop_pairs
+from patchprint.data.builders.planes import Planes, read_planes
 from patchprint.detectors._learned_networks import (
-    INVARIANTS,
     KeypointNetworks,
     build_pyramid,
     invariants,
     load_networks,
 )
-from patchprint.detectors.learned import add_angles, find_peaks
-from patchprint.interop.images import list_images, read_gray
-from patchprint.metrics.correspondence import within_pixels
+from patchprint.features import load
+from patchprint.features.model import NetworkModel
+from patchprint.interop.images import limit_size, list_images, read_gray
 from patchprint.networks.network import TrainingRecord
 from patchprint.networks.weights import to_bytes
-from patchprint.ops.geometry import inside, transport, wrap_angle
-from patchprint.pipelines.detector_losses import FOUND, MARGIN, view_losses
+from patchprint.ops.sampling import ImagePyramids, cut_patches
+from patchprint.pipelines.detector_losses import Describe, measure, pair_losses
 from patchprint.pipelines.training_run import resumed_config, train_task
 from patchprint.training import assembly
 from patchprint.training.checkpoint import TrainState
@@ -43,13 +42,14 @@ from patchprint.training.step import Step
 from patchprint.training.task import Task
 
 RECIPE = "detector"
-LEVELS = 5  # of the pyramid of a crop; coarser ones are too small to learn from
+LEVELS = 7  # of the pyramid of a crop, where it is large enough
 DENSITIES = (0.002, 0.004, 0.004, 0.007)  # keypoints for each pixel
 PLACE = 0.3  # weight of the loss of the place
 HELD_OUT = 10  # one of so many images is held out
-JUDGED, JUDGED_DENSITY = 24, 0.004  # pairs of held-out images, and keypoints for each pixel
+JUDGED, JUDGED_DENSITY = 48, 0.004  # pairs of held-out images, and keypoints for each pixel
+SIDE = 1024  # larger images are made smaller
 _LOOKS = 6  # pairs from which the usual values of the invariants are taken
-_IN_MEMORY = 1024  # images kept decoded
+_IN_MEMORY = 4096  # images kept decoded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +66,10 @@ class DetectorSettings:
     lr: float = 4e-3
     # Steps between validations and checkpoints.
     validate_every: int = 200
+    # Share of pairs of two images, where --data has planes (data build planes); the others are copies of one image.
+    real: float = 0.5
+    # Model whose descriptors should tell the keypoints apart; none: found again is enough.
+    model: str = "patchprint.tiny"
     # Hold one of ten images out, to choose the best weights; without it the last weights are taken.
     hold_out: bool = True
     # Weights of a detector to start from.
@@ -77,14 +81,16 @@ class DetectorSettings:
 
     def config(self, data: Sequence[str | Path]) -> TrainConfig:
         """Return the settings of the run."""
+        if not 0 <= self.real <= 1:
+            raise UserError(f"--real is {self.real:g}; it is a share from 0 to 1")
         if not data:
             raise UserError("patchprint train detector needs --data IMAGES, one or more folders of images")
         return TrainConfig(
             RECIPE, "learned", "found-again", data=tuple(map(str, data)), steps=self.steps, batcher="",
             batch=self.batch, views=2, lr=self.lr, optimizer="adamw", weight_decay=1e-4, schedule="one-cycle", seed=self.seed,
-            batcher_options={"side": self.side}, hold_out=self.hold_out, init=None if self.init is None else str(self.init),
-            validate_every=self.validate_every, checkpoint_every=self.validate_every,
-            log_every=max(1, min(50, self.steps // 20)), device=self.device,
+            batcher_options={"side": self.side, "real": self.real, "model": self.model}, hold_out=self.hold_out,
+            init=None if self.init is None else str(self.init), validate_every=self.validate_every,
+            checkpoint_every=self.validate_every, log_every=max(1, min(50, self.steps // 20)), device=self.device,
         )  # fmt: skip
 
 
@@ -118,12 +124,18 @@ class DetectorTask(Task):
         if ranks.world_size() > 1:
             raise UserError("a detector is trained by one process; start it without torchrun")
         self.config, self.device = config, choose_device(config.device)
-        paths = [Path(folder) / name for folder in config.data for name in list_images(folder)]
-        held_out = paths[HELD_OUT // 2 :: HELD_OUT] if config.hold_out else []
-        self.paths = [path for path in paths if path not in set(held_out)]
-        if not self.paths:
+        options = config.batcher_options
+        self.side, real, model = int(options["side"]), float(options["real"]), str(options["model"])
+        folders = [ImageFolder.read(Path(folder)) for folder in config.data]
+        held_out = [folder.every(HELD_OUT, HELD_OUT // 2) for folder in folders] if config.hold_out else []
+        learned = (
+            [folder.every(HELD_OUT, HELD_OUT // 2, others=True) for folder in folders] if config.hold_out else folders
+        )
+        self.images = Images(learned, real)
+        if not self.images.paths:
             raise UserError(f"{', '.join(config.data)} holds no image to learn from")
-        self.judge = HeldOutCrops(held_out, int(config.batcher_options["side"]))
+        self.describe = None if model == "none" else describer(model, self.device)
+        self.judge = HeldOutCrops(Images(held_out, real), self.side, self.device)
         self.selected_on = "validation" if len(self.judge) else "nothing"
 
     def create_state(self) -> TrainState:
@@ -136,11 +148,12 @@ class DetectorTask(Task):
             self._set_usual_values(network)
         network = network.to(self.device).train()
         optimizer = assembly.create_optimizer(self.config, network)
-        data = f"{len(self.paths)} images from {self.paths[0].name} to {self.paths[-1].name}"
+        paths = self.images.paths
+        data = f"{len(paths)} images from {paths[0].name} to {paths[-1].name}, {self.images.num_planes} planes"
         return TrainState(network, nn.Identity(), optimizer, None, data=data)
 
     def create_step(self, state: TrainState) -> Step:
-        return _DetectorStep(self.config, state, self.device, self.paths)
+        return _DetectorStep(self.config, state, self.device, self.images, self.describe)
 
     def save(self, network: nn.Module, path: Path, name: str, record: TrainingRecord) -> None:
         about = {"format": "patchprint detector", "name": name, "training": json.dumps(dataclasses.asdict(record))}
@@ -150,104 +163,124 @@ class DetectorTask(Task):
 
     def _set_usual_values(self, network: KeypointNetworks) -> None:
         """Take mean and deviation of the invariants from some crops."""
-        generator, values = np.random.default_rng(self.config.seed), []
-        for _ in range(_LOOKS):
-            pair = _draw(generator, self.paths, int(self.config.batcher_options["side"]))
-            for image in (pair.first, pair.second):
-                values += [
-                    invariants(level)[0].reshape(INVARIANTS, -1)[:, ::7] for level in build_pyramid(image)[:LEVELS]
-                ]
-        everything = torch.from_numpy(np.concatenate(values, 1))
+        pairs = draw_crop_pairs(self.images.draw, [self.config.seed], _LOOKS, self.side)
+        values = [invariants(level)[0].flatten(1)[:, ::7] for level in build_pyramid(pairs.views, LEVELS)]
+        everything = torch.cat(values, 1)
         network.score.center.copy_(everything.mean(1))
         network.score.spread.copy_(everything.std(1))
 
 
 class _DetectorStep(Step):
-    """Losses of a batch of pairs of crops, which threads draw and look at."""
+    """Losses of a batch of pairs of crops."""
 
-    def __init__(self, config: TrainConfig, state: TrainState, device: torch.device, paths: list[Path]) -> None:
+    def __init__(
+        self, config: TrainConfig, state: TrainState, device: torch.device, images: "Images", describe: Describe | None
+    ) -> None:
         super().__init__(config, state, device)
-        self.paths, self.side, self._device = paths, int(config.batcher_options["side"]), device
-        # Threads prepare the crops beside a GPU alone: each would keep the memory that it frees, as the loop does on a CPU.
-        self._map: Callable[..., Iterable[Any]] = ThreadPoolExecutor().map if device.type == "cuda" else map
+        self._images, self._device, self._describe = images, device, describe
 
     def compute_losses(self) -> dict[str, Tensor]:
-        network, step = cast(KeypointNetworks, self.state.network), int(self.step)
-        seeds = [[self.config.seed, step, number] for number in range(self.config.batch)]
-        pairs, pyramids, looks = zip(*self._map(self._look, seeds), strict=True)
-        scores = []  # of the levels, (2 B, h, w)
-        for level in range(len(looks[0][0])):
-            found = [each[view][level] for view in (0, 1) for each in looks]
-            shape = found[0][1].shape
-            values = torch.from_numpy(np.concatenate([each.reshape(INVARIANTS, -1) for each, _ in found], 1))
-            base = torch.from_numpy(np.concatenate([each.ravel() for _, each in found]))
-            scores.append(network.score(values.to(self._device), base.to(self._device)).view(-1, *shape))
-        generator = np.random.default_rng([self.config.seed, step])
-        parts = []
-        for number, (pair, pyramid) in enumerate(zip(pairs, pyramids, strict=True)):
-            here = [[level[number + view * len(pairs)] for level in scores] for view in (0, 1)]
-            parts.append(view_losses(pair, pyramid, here, float(generator.choice(DENSITIES)), network.angle))
-        found = [each for each in parts if each is not None]
-        nothing = sum((0.0 * value.sum() for value in network.parameters()), torch.zeros((), device=self._device))
-        losses = {
-            name: torch.stack([each[name] for each in found]).mean() if found else nothing
-            for name in ("selection", "place", "angle")
-        }
+        network, step = cast(KeypointNetworks, self.state.network), self.state.step
+        seed, side = [self.config.seed, step], int(self.config.batcher_options["side"])
+        pairs = draw_crop_pairs(self._images.draw, seed, self.config.batch, side, self._device)
+        pyramid, scores = _scores(network, pairs)
+        drawn = np.random.default_rng([*seed, 1]).choice(DENSITIES, self.config.batch)
+        density = torch.from_numpy(drawn).float().to(self._device)
+        losses = pair_losses(pairs, pyramid, scores, density, network.angle, self._describe)
         return {"total": losses["selection"] + PLACE * losses["place"] + losses["angle"], **losses}
-
-    def _look(
-        self, seed: list[int]
-    ) -> tuple[CropPair, list[list[np.ndarray]], list[list[tuple[np.ndarray, np.ndarray]]]]:
-        pair = _draw(np.random.default_rng(seed), self.paths, self.side)
-        pyramids = [build_pyramid(image) for image in (pair.first, pair.second)]
-        return pair, pyramids, [[invariants(level) for level in pyramid[:LEVELS]] for pyramid in pyramids]
 
 
 class HeldOutCrops:
     """Pairs of crops of held-out images: keypoints that are not found again, and angles that are off."""
 
-    def __init__(self, paths: list[Path], side: int) -> None:
-        generator = np.random.default_rng(0)
-        self.pairs = [_draw(generator, paths, side) for _ in range(JUDGED)] if paths else []
+    def __init__(self, images: "Images", side: int, device: torch.device) -> None:
+        batches = range(JUDGED // 8) if images.paths else []
+        self.batches = [draw_crop_pairs(images.draw, [number], 8, side, device) for number in batches]
 
     def __len__(self) -> int:
-        return len(self.pairs)
+        return sum(len(pairs.homography) for pairs in self.batches)
 
+    @torch.no_grad()
     def measure(self, network: nn.Module) -> Measured:
-        learned = cast(KeypointNetworks, network)
-        lost, turned = zip(*(_judge(pair, learned) for pair in self.pairs), strict=True)
-        return {"unrepeated": float(np.mean(lost)), "turned": float(np.mean(np.concatenate(turned)))}
+        learned, found = cast(KeypointNetworks, network), []
+        for pairs in self.batches:
+            pyramid, scores = _scores(learned, pairs)
+            density = torch.full((len(pairs.homography),), JUDGED_DENSITY, device=pairs.views.device)
+            found.append(measure(pairs, scores, pyramid, density, learned.angle))
+        return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
 
 
-@torch.no_grad()
-def _judge(pair: CropPair, network: KeypointNetworks) -> tuple[float, np.ndarray]:
-    """Share of the keypoints of a pair that are not found again, and which angles of the others are off by 20 degrees."""
-    count, found = round(JUDGED_DENSITY * pair.first.size), []
-    for image in (pair.first, pair.second):
-        pyramid = build_pyramid(image)
-        peaks, _ = find_peaks(image.shape, [_score(network, level) for level in pyramid])
-        found.append(add_angles(pyramid, strongest_first(peaks, count), network.angle))
-    there = transport(found[0], pair.homography)
-    core = tuple(side - 2 * MARGIN for side in pair.first.shape)
-    ahead, back = there.xy.double().numpy(), transport(found[1], np.linalg.inv(pair.homography)).xy.double().numpy()
-    visible = min(int(inside(points - MARGIN, core).sum()) for points in (ahead, back))
-    again = within_pixels(there, found[1], np.eye(3), FOUND)
-    error = wrap_angle(found[1].angle[again.columns] - there.angle[again.rows]).abs().numpy()
-    return 1 - min(1.0, again.one_to_one() / max(1, visible)), np.degrees(error) > 20
+def _scores(network: KeypointNetworks, pairs: CropPairs) -> tuple[list[Tensor], list[Tensor]]:
+    """Return pyramid and scores of the views of a batch."""
+    pyramid = build_pyramid(pairs.views, LEVELS)
+    with torch.no_grad():
+        looks = [invariants(level) for level in pyramid]
+    return pyramid, network.score.of_pyramid(pyramid, looks)
 
 
-def _score(network: KeypointNetworks, level: np.ndarray) -> np.ndarray:
-    device = network.score.center.device
-    if device.type == "cpu":
-        return network.score.of_level(level)
-    values, base = (torch.from_numpy(each).to(device) for each in invariants(level))
-    return network.score(values.flatten(1), base.flatten()).view(level.shape).cpu().numpy()
+@dataclass(frozen=True, eq=False)
+class ImageFolder:
+    """Images of a folder, and the planes that pairs of them show."""
+
+    paths: list[Path]
+    planes: Planes | None
+
+    @staticmethod
+    def read(folder: Path) -> "ImageFolder":
+        planes = read_planes(folder)
+        names = list_images(folder) if planes is None else planes.names
+        return ImageFolder([folder / name for name in names], planes)
+
+    def every(self, step: int, start: int, others: bool = False) -> "ImageFolder":
+        """Select each ``step``-th image, or the others, and the planes of them alone."""
+        chosen = (np.arange(len(self.paths)) % step == start) != others
+        if self.planes is None:
+            return ImageFolder([path for path, use in zip(self.paths, chosen, strict=True) if use], None)
+        number = np.cumsum(chosen) - 1
+        rows = chosen[self.planes.images].all(1)
+        kept = [name for name, use in zip(self.planes.names, chosen, strict=True) if use]
+        images = number[self.planes.images[rows]]
+        planes = Planes(kept, images, self.planes.homography[rows], self.planes.disc[rows])
+        return ImageFolder([path for path, use in zip(self.paths, chosen, strict=True) if use], planes)
 
 
-def _draw(generator: np.random.Generator, paths: list[Path], side: int) -> CropPair:
-    return draw_crop_pair(generator, lambda: _read(paths[generator.integers(len(paths))]), side)
+class Images:
+    """Images to cut pairs of crops from: two of them where planes are known, in a share ``real`` of the pairs."""
+
+    def __init__(self, folders: Sequence[ImageFolder], real: float) -> None:
+        self.paths = [path for folder in folders for path in folder.paths]
+        self._planes = [folder for folder in folders if folder.planes is not None and len(folder.planes)]
+        self.num_planes = sum(len(cast(Planes, folder.planes)) for folder in self._planes)
+        # A scene has its share by the root of its planes, so that one with many does not drown the others.
+        weight = np.array([len(cast(Planes, folder.planes)) ** 0.5 for folder in self._planes])
+        self._real, self._weight = real if self._planes else 0.0, weight / max(1e-9, weight.sum())
+
+    def draw(self, generator: np.random.Generator) -> ImagePair:
+        if generator.random() >= self._real:
+            image = _read(self.paths[generator.integers(len(self.paths))])
+            return ImagePair((image, image), np.eye(3))
+        folder = self._planes[generator.choice(len(self._planes), p=self._weight)]
+        planes = cast(Planes, folder.planes)
+        row = int(generator.integers(len(planes)))
+        first, second = (_read(folder.paths[number]) for number in planes.images[row])
+        center, radius = planes.disc[row, :2], float(planes.disc[row, 2])
+        return ImagePair((first, second), planes.homography[row], center, radius)
+
+
+def describer(name: str, device: torch.device) -> Describe:
+    model = load(name, device, engine="float32")
+    if not isinstance(model, NetworkModel):
+        raise UserError(f"--model {name} has no network; give one of patchprint models, or none")
+
+    def describe(views: Tensor, image: Tensor, xy: Tensor, scale: Tensor, angle: Tensor) -> Tensor:
+        pyramids = ImagePyramids.build(list(views.round().to(torch.uint8)), device)
+        keypoints = Keypoints(xy, scale, angle)
+        patches = cut_patches(pyramids, image, keypoints, model.patch_scale, model.input_size)
+        return model.network.describe(patches)
+
+    return describe
 
 
 @functools.lru_cache(_IN_MEMORY)
 def _read(path: Path) -> np.ndarray:
-    return read_gray(path)
+    return limit_size(read_gray(path), SIDE)

@@ -1,54 +1,121 @@
-"""Two views of one place with exact truth: random crops of images, turned, zoomed and tilted, in very different light."""
+"""Two views of one place with known truth: crops of images, turned, zoomed and tilted, in very different light.
 
-from collections.abc import Callable
+Both crops are of one image, or of two images that show one plane (`planes`): then light, season and camera really differ.
+All pairs of a batch are cut at once, on any device.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
 
-from patchprint.common.errors import UserError, require
-from patchprint.ops.geometry import rotation
+from patchprint.common import rng
+from patchprint.common.errors import UserError
+from patchprint.data.augment import change_light
+from patchprint.ops.geometry import project, rotation
 
 _FLAT = 8.0  # standard deviation of gray values below which a crop shows nothing
 _SMALLEST = 0.45  # times that an image is shrunk at most before it is cut
 _TURNED = 0.6  # share of pairs turned by any angle; the others are nearly upright
+_RELIT = 0.7  # share of first views in other light
 _TRIES = 100
+_MIPS = 3  # halved copies of an image from which crops are read
 
 
 @dataclass(frozen=True, eq=False)
-class CropPair:
-    """Two crops, uint8 (S, S), the homography (3, 3) from the first to the second, and where the second shows the image."""
+class ImagePair:
+    """Two images, uint8 (H, W), the homography (3, 3) from the first to the second, and where it holds in the first."""
 
-    first: np.ndarray
-    second: np.ndarray
+    images: tuple[np.ndarray, np.ndarray]
     homography: np.ndarray
-    shown: np.ndarray
+    center: np.ndarray | None = None  # (2,); without it the homography holds everywhere
+    radius: float = 0.0
 
 
-def draw_crop_pair(generator: np.random.Generator, draw_image: Callable[[], np.ndarray], side: int) -> CropPair:
-    """Draw a pair of crops of an image that is not uniform; ``draw_image`` returns images, uint8 (H, W)."""
-    cv2 = require("cv2", extra="images")
+@dataclass(frozen=True, eq=False)
+class CropPairs:
+    """A batch of pairs of crops: the first views, then the second ones.
+
+    Shape:
+        views (2 B, S, S) in gray values; homography (B, 3, 3) from the first view to the second; bounds (2 B, 3, 3) and sizes
+        (2 B, 2): from a view to its image, and width and height of that; disc (B, 3): center and radius in the first view.
+    """
+
+    views: Tensor
+    homography: Tensor
+    bounds: Tensor
+    sizes: Tensor
+    disc: Tensor
+
+    def to_other(self) -> Tensor:
+        """Return homographies from each view to its partner, (2 B, 3, 3)."""
+        return torch.cat([self.homography, torch.linalg.inv(self.homography)])
+
+
+def draw_crop_pairs(
+    draw: Callable[[np.random.Generator], ImagePair],
+    seed: Sequence[int],
+    count: int,
+    side: int,
+    device: torch.device | str = "cpu",
+) -> CropPairs:
+    """Draw pairs of crops of images that are not uniform; ``draw`` returns images."""
+    generator = np.random.default_rng(seed)
+    placed = [_place(generator, draw, side) for _ in range(count)]
+    images = [pair.images[view] for view in (0, 1) for pair, *_ in placed]
+    bounds = np.stack([*(place[2] for place in placed), *(place[3] for place in placed)])
+    views = _cut(images, bounds, side, device) / 255
+    relit = generator.random(count) < _RELIT
+    # The light of two photos differs already.
+    usual = np.array([0.6 if pair.images[0] is not pair.images[1] else 1.0 for pair, *_ in placed])
+    strength = np.concatenate([generator.uniform(0.2, 0.9, count) * relit, generator.uniform(0.3, 1.1, count)])
+    strengths = torch.from_numpy(np.tile(usual, 2) * strength).float().to(device)
+    key = rng.key(int(generator.integers(1 << 31)), 0, device)
+    views = change_light(views[:, None], key, strengths)[:, 0]
+    discs = []
+    for pair, *_, to_image in placed:
+        if pair.center is None:
+            discs.append([0.0, 0.0, 1e9])
+        else:
+            there = project(np.linalg.inv(to_image), pair.center[None])[0]
+            discs.append([*there, pair.radius / np.sqrt(abs(np.linalg.det(to_image[:2, :2])))])
+    sizes = np.array([image.shape[::-1] for image in images], np.float32)
+    homography = np.stack([each for _, each, *_ in placed])
+    tensors = (torch.from_numpy(np.asarray(each)).float().to(device) for each in (homography, bounds, sizes, discs))
+    return CropPairs((views * 255).round(), *tensors)
+
+
+def _place(
+    generator: np.random.Generator, draw: Callable[[np.random.Generator], ImagePair], side: int
+) -> tuple[ImagePair, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Choose images and crops: homography between the crops, and from each crop to its image; the latter once more."""
     for _ in range(_TRIES):
-        image = draw_image()
-        shrink = max(np.exp(generator.uniform(np.log(_SMALLEST), 0)), (side + 1) / min(image.shape))
-        if shrink < 1:
-            image = cv2.resize(image, None, fx=shrink, fy=shrink, interpolation=cv2.INTER_AREA)
-        if min(image.shape) < side:
+        pair = draw(generator)
+        image = pair.images[0]
+        # A plane is small and seen at its full resolution, so that it fills much of the crop.
+        smallest, largest = (_SMALLEST, 1.0) if pair.center is None else (0.8, 1.25)
+        shrink = np.exp(generator.uniform(np.log(smallest), np.log(largest)))
+        shrink = max(shrink, (side + 1) / min(image.shape))
+        if shrink > 2:
             continue
-        top, left = (int(generator.integers(length - side + 1)) for length in image.shape)
-        first = np.ascontiguousarray(image[top : top + side, left : left + side])
-        if first.std() > _FLAT:
+        reach = side / shrink
+        room = np.array([image.shape[1] - reach, image.shape[0] - reach])
+        if pair.center is None:
+            corner = generator.uniform(0, 1, 2) * room
+        else:
+            corner = (pair.center + generator.uniform(-0.2, 0.2, 2) * reach - reach / 2).clip(0, room)
+        left, top = corner.astype(int)
+        if image[top : top + int(reach), left : left + int(reach)].std() > _FLAT:
             break
     else:
         raise UserError(f"the images show nothing in {side} x {side} pixels; give larger ones, or a smaller --side")
+    to_image = np.array([[1 / shrink, 0, corner[0]], [0, 1 / shrink, corner[1]], [0, 0, 1.0]])
     homography = _draw_homography(generator, side)
-    from_image = homography @ np.array([[1, 0, -left], [0, 1, -top], [0, 0, 1.0]])
-    method = cv2.INTER_LINEAR if abs(np.linalg.det(homography[:2, :2])) > 0.6 else cv2.INTER_AREA
-    second = cv2.warpPerspective(image, from_image, (side, side), flags=method, borderMode=cv2.BORDER_REFLECT_101)
-    shown = cv2.warpPerspective(np.ones_like(image), from_image, (side, side), flags=cv2.INTER_NEAREST)
-    if generator.random() < 0.7:
-        first = change_light(generator, first, generator.uniform(0.3, 1))
-    second = change_light(generator, second, generator.uniform(0.3, 1.1))
-    return CropPair(first, second, homography, shown > 0)
+    to_second = pair.homography @ to_image @ np.linalg.inv(homography)
+    return pair, homography, to_image, to_second, to_image
 
 
 def _draw_homography(generator: np.random.Generator, side: int) -> np.ndarray:
@@ -66,75 +133,41 @@ def _draw_homography(generator: np.random.Generator, side: int) -> np.ndarray:
     return to_center @ shift @ homography @ np.linalg.inv(to_center)
 
 
-def change_light(generator: np.random.Generator, image: np.ndarray, strength: float = 1.0) -> np.ndarray:
-    """Show an image, uint8 (H, W), in other light and by another camera, each change with its own probability.
-
-    Changes of the scene are fields of light, shadows, haze and night with lamps; those of the camera are gamma, contrast,
-    other tone curves, inversion, blur, noise and JPEG traces.
-    """
-    cv2 = require("cv2", extra="images")
-    values = _light_scene(generator, image.astype(np.float32) / 255, strength)
-    if generator.random() < 0.06 * strength:
-        values = values.max() - values
-    if generator.random() < 0.15 * strength:  # one in three of these is not monotone, as between sensors
-        curve = generator.uniform(0, 1, 6)
-        curve = np.sort(curve) if generator.random() < 0.7 else curve
-        values = np.interp(np.clip(values, 0, 1), np.linspace(0, 1, 6), curve).astype(np.float32)
-    contrast = np.exp(generator.uniform(-0.8, 0.4) * strength)
-    values = (values - values.mean()) * contrast + values.mean() + generator.uniform(-0.15, 0.15) * strength
-    values = _blur(generator, values.astype(np.float32))
-    deviation = generator.uniform(0, 0.015) if generator.random() < 0.7 else generator.uniform(0.015, 0.06)
-    values = values + generator.normal(0, deviation * strength, values.shape)
-    pixels = np.clip(np.round(values * 255), 0, 255).astype(np.uint8)
-    quality = [cv2.IMWRITE_JPEG_QUALITY, int(generator.uniform(15, 95))]
-    return cv2.imdecode(cv2.imencode(".jpg", pixels, quality)[1], cv2.IMREAD_GRAYSCALE)
-
-
-def _light_scene(generator: np.random.Generator, values: np.ndarray, strength: float) -> np.ndarray:
-    height, width = values.shape
-    if generator.random() < 0.5 * strength:
-        values = values * np.exp(0.6 * strength * _field(generator, height, width, 5))
-    if generator.random() < 0.35 * strength:
-        for _ in range(generator.integers(1, 3)):
-            depth = _field(generator, height, width, 4)
-            if generator.random() < 0.5:  # of a straight edge
-                angle, x, y = generator.uniform(0, 2 * np.pi), generator.uniform(0, width), generator.uniform(0, height)
-                depth = (np.cos(angle) * (np.arange(width) - x) + np.sin(angle) * (np.arange(height) - y)[:, None]) / 30
-            share = 1 / (1 + np.exp(-np.clip(depth / np.exp(generator.uniform(-3, 1)), -30, 30)))
-            values = values * (1 - share * generator.uniform(0.3, 0.75))
-    if generator.random() < 0.2 * strength:
-        haze = generator.uniform(0.2, 0.7) * (1 + 0.4 * _field(generator, height, width, 3))
-        haze = np.clip(haze, 0, 0.85)
-        values = values * (1 - haze) + generator.uniform(0.6, 1) * haze
-    values = np.clip(values, 0, 1.5) ** np.exp(generator.uniform(-0.8, 0.8) * strength)
-    if generator.random() < 0.2 * strength:
-        values = values ** generator.uniform(1, 2) * generator.uniform(0.15, 0.5)
-        for _ in range(generator.integers(0, 4)):
-            x, y, radius = generator.uniform(0, width), generator.uniform(0, height), generator.uniform(5, 60)
-            distance = (np.arange(width) - x) ** 2 + (np.arange(height)[:, None] - y) ** 2
-            values = values * (1 + generator.uniform(1, 5) * np.exp(-distance / (2 * radius**2)))
-    return values
+def _cut(images: Sequence[np.ndarray], to_image: np.ndarray, side: int, device: torch.device | str) -> Tensor:
+    """Read crops (N, S, S) by homographies (N, 3, 3) from their pixels to the image's, which repeats its border."""
+    height, width = (max(image.shape[axis] for image in images) for axis in (0, 1))
+    canvas = torch.zeros(len(images), height, width, dtype=torch.uint8)
+    for place, image in zip(canvas, images, strict=True):
+        place[: image.shape[0], : image.shape[1]] = torch.from_numpy(image)
+    mips = [canvas.to(device).float()[:, None]]
+    for _ in range(_MIPS - 1):
+        mips.append(F.avg_pool2d(mips[-1], 2))
+    pixel = torch.arange(side, device=device, dtype=torch.float32)
+    points = torch.stack([pixel[None].expand(side, side), pixel[:, None].expand(side, side)], -1).flatten(0, 1)
+    maps = torch.from_numpy(to_image).float().to(device)
+    last = torch.tensor([[image.shape[1] - 1, image.shape[0] - 1] for image in images]).float().to(device)
+    xy = apply(maps, points.expand(len(images), -1, -1)).clamp(min=0).minimum(last[:, None])
+    # Pixels of the image for each of the crop.
+    shrunk = linear_part(maps, points.new_full((len(images), 1, 2), (side - 1) / 2))[:, 0].det().abs().sqrt()
+    mip = torch.log2(shrunk.clamp(min=1e-3)).round().clamp(0, _MIPS - 1)
+    made = torch.zeros(len(images), side, side, device=device)
+    for number, pixels in enumerate(mips):
+        size = xy.new_tensor([pixels.shape[3], pixels.shape[2]])
+        grid = ((xy + 0.5) / 2**number) * 2 / size - 1
+        read = F.grid_sample(pixels, grid.view(-1, side, side, 2), padding_mode="border", align_corners=False)[:, 0]
+        made = torch.where((mip == number)[:, None, None], read, made)
+    return made
 
 
-def _field(generator: np.random.Generator, height: int, width: int, cells: int) -> np.ndarray:
-    """Smooth random numbers of about unit variance, from a grid of 2 to ``cells`` along a side."""
-    cv2 = require("cv2", extra="images")
-    count = int(generator.integers(2, cells + 1))
-    grid = generator.normal(size=(count, count)).astype(np.float32)
-    return cv2.resize(grid, (width, height), interpolation=cv2.INTER_CUBIC)
+def apply(homography: Tensor, xy: Tensor) -> Tensor:
+    """Map points by homographies, those beyond the horizon far away: (B, 3, 3), (B, N, 2) -> (B, N, 2)."""
+    points = xy @ homography[:, :2, :2].mT + homography[:, None, :2, 2]
+    depth = (xy * homography[:, None, 2, :2]).sum(-1, keepdim=True) + homography[:, None, 2, 2:]
+    return torch.where(depth > 1e-6, points / depth.clamp(min=1e-6), 1e6)
 
 
-def _blur(generator: np.random.Generator, values: np.ndarray) -> np.ndarray:
-    """Blur some images as out of focus, others as by a motion."""
-    cv2 = require("cv2", extra="images")
-    kind = generator.random()
-    if kind < 0.3:
-        return cv2.GaussianBlur(values, (0, 0), generator.uniform(0.4, 1.6))
-    if kind > 0.37:
-        return values
-    length = int(generator.integers(3, 8))
-    line = np.zeros((length, length), np.float32)
-    line[length // 2] = 1
-    middle = ((length - 1) / 2, (length - 1) / 2)
-    line = cv2.warpAffine(line, cv2.getRotationMatrix2D(middle, generator.uniform(0, 180), 1), (length, length))
-    return cv2.filter2D(values, -1, line / line.sum())
+def linear_part(homography: Tensor, xy: Tensor) -> Tensor:
+    """Derivatives of homographies at points: (B, 3, 3), (B, N, 2) -> (B, N, 2, 2)."""
+    depth = (xy * homography[:, None, 2, :2]).sum(-1)[..., None, None] + homography[:, None, 2:, 2:]
+    ahead = apply(homography, xy)
+    return (homography[:, None, :2, :2] - ahead[..., None] * homography[:, None, 2:, :2]) / depth.clamp(min=1e-6)

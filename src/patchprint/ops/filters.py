@@ -1,0 +1,114 @@
+"""Filters of gray images on any device: separable filters, resizing, the highest value around each pixel.
+
+On a CPU, and without a gradient, OpenCV computes them several times faster than PyTorch; the results are equal up to rounding.
+Images are mirrored at their outermost pixels.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patchprint.common.errors import require
+
+DIFFERENCE = (-0.5, 0.0, 0.5)
+SECOND_DIFFERENCE = (1.0, -2.0, 1.0)
+SAME = (1.0,)
+
+
+def separable(images: Tensor, along_x: Sequence[float], along_y: Sequence[float]) -> Tensor:
+    """Correlate with weights along rows and along columns, odd in number: (N, H, W) -> (N, H, W) float32."""
+    if _is_for_opencv(images):
+        cv2 = require("cv2", extra="images")
+        x, y = (np.array(weights, np.float32) for weights in (along_x, along_y))
+        return _each(images, lambda image: cv2.sepFilter2D(image, -1, x, y, borderType=cv2.BORDER_REFLECT_101))
+    values = images[:, None]
+    for weights, place in ((along_x, 3), (along_y, 2)):
+        if len(weights) > 1:
+            values = _along(values, weights, place)
+    return values[:, 0]
+
+
+def blur(images: Tensor, sigma: float) -> Tensor:
+    """Blur with a Gaussian of three sigma to each side: (N, H, W) -> (N, H, W) float32."""
+    weights = gaussian(sigma)
+    if _is_for_opencv(images):
+        cv2 = require("cv2", extra="images")
+        size = (len(weights), len(weights))
+        return _each(images, lambda image: cv2.GaussianBlur(image, size, sigma, borderType=cv2.BORDER_REFLECT_101))
+    return separable(images, weights, weights)
+
+
+def resize(images: Tensor, size: tuple[int, int]) -> Tensor:
+    """Resize to (H, W) with bilinear interpolation, without a blur: half the size is the mean of four pixels."""
+    if _is_for_opencv(images):
+        cv2 = require("cv2", extra="images")
+        return _each(images, lambda image: cv2.resize(image, size[::-1], interpolation=cv2.INTER_LINEAR))
+    return F.interpolate(images[:, None], size, mode="bilinear", align_corners=False)[:, 0]
+
+
+def highest_near(images: Tensor, radius: int) -> Tensor:
+    """Return the highest value in a disc around each pixel, (N, H, W) -> (N, H, W) without a gradient."""
+    images = images.detach()
+    if _is_for_opencv(images):
+        cv2 = require("cv2", extra="images")
+        disc = np.zeros((2 * radius + 1, 2 * radius + 1), np.uint8)
+        for down, across in _widths(radius):
+            disc[radius - down : radius + down + 1, radius - across : radius + across + 1] = 1
+        return _each(images, lambda image: cv2.dilate(image, disc))
+    return functools.reduce(
+        torch.maximum,
+        (
+            F.max_pool2d(images[:, None], (2 * down + 1, 2 * across + 1), 1, (down, across))[:, 0]
+            for down, across in _widths(radius)
+        ),
+    )
+
+
+@functools.cache
+def gaussian(sigma: float) -> tuple[float, ...]:
+    """Return the weights of a Gaussian of three sigma to each side."""
+    radius = math.ceil(3 * sigma)
+    weights = [math.exp(-0.5 * (place / sigma) ** 2) for place in range(-radius, radius + 1)]
+    return tuple(weight / sum(weights) for weight in weights)
+
+
+def _widths(radius: int) -> list[tuple[int, int]]:
+    """Rectangles that together are the disc of ``radius`` and half a pixel: rows and columns from its center."""
+    return [(down, math.floor(math.sqrt((radius + 0.5) ** 2 - down**2))) for down in range(radius + 1)]
+
+
+def _is_for_opencv(images: Tensor) -> bool:
+    return images.device.type == "cpu" and not (images.requires_grad and torch.is_grad_enabled())
+
+
+def _each(images: Tensor, work: Callable[[Any], Any]) -> Tensor:
+    made = [torch.from_numpy(work(image)) for image in images.detach().contiguous().numpy()]
+    return made[0][None] if len(made) == 1 else torch.stack(made)
+
+
+def _along(values: Tensor, weights: Sequence[float], place: int) -> Tensor:
+    """Correlate (N, 1, H, W) along a dimension, as a sum of slices: a convolution may round to the digits of TF32."""
+    radius, length = len(weights) // 2, values.shape[place]
+    padding = (radius, radius, 0, 0) if place == 3 else (0, 0, radius, radius)
+    padded = _mirrored(values, padding, radius, place)
+    total = weights[0] * padded.narrow(place, 0, length)
+    for start, weight in enumerate(weights[1:], 1):
+        if weight:
+            total = torch.add(total, padded.narrow(place, start, length), alpha=weight)
+    return total
+
+
+def _mirrored(values: Tensor, padding: tuple[int, ...], radius: int, place: int) -> Tensor:
+    if radius < values.shape[place]:
+        return F.pad(values, padding, mode="reflect")
+    last = max(1, values.shape[place] - 1)  # mirrored more than once
+    where = torch.arange(-radius, values.shape[place] + radius, device=values.device).remainder(2 * last)
+    return values.index_select(place, torch.minimum(where, 2 * last - where).clamp(max=values.shape[place] - 1))
