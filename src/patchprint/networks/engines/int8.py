@@ -86,7 +86,9 @@ class Int8Engine(CpuEngine):
         yield compute
 
     def _quantized(self, network: PatchNetwork) -> Any:
-        head, _, content = cached(network, "int8", lambda: self._prepare(network)).partition(b"\n")
+        version = self._openvino.get_version().split("-")[0]  # an older one may not read a newer one's graphs
+        kind = f"openvino-{version}"
+        head, _, content = cached(network, kind, lambda: self._prepare(network)).partition(b"\n")
         facts = json.loads(head)
         if facts["agreement"] < _LEAST_AGREEMENT:
             cosine = f"a cosine of {facts['agreement']:.3f} with float32"
