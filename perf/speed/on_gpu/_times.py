@@ -78,7 +78,7 @@ def contest_stages(lease: Lease) -> None:
     from perf.speed.contest.__main__ import contest
 
     data, found = lease.bench, {}
-    for stage in ("match", "latency", "image", "keypoints", "sample"):
+    for stage in ("match", "latency", "image", "keypoints", "sample", "describe"):
 
         def run(stage: str = stage) -> dict[str, float]:
             result = contest(data, [stage], list(_MODELS), ["auto"], 3, 0, str(lease.device))

@@ -84,8 +84,9 @@ def by_layers(x, layer):
 # Patches, side, channels in and out, stride; more small maps than a program takes, and fewer.
 for count, side, inputs, channels, stride in (
     (3, 32, 1, 32, 1), (2, 32, 1, 16, 2), (2, 32, 32, 32, 1), (2, 16, 32, 64, 2), (5, 8, 64, 64, 1), (3, 8, 128, 128, 1),
+    (3, 24, 16, 16, 2), (2, 12, 16, 32, 1), (17, 3, 64, 64, 1), (5, 6, 32, 64, 2),
 ):
-    for is_frn in (False, True):
+    for is_frn in (False, True) if side & (side - 1) == 0 else (False,):
         x = torch.randn(count, side, side, inputs, device=device)
         kernel = torch.randn(9, inputs, channels, device=device) / (9 * inputs) ** 0.5
         if inputs > 1:
@@ -127,7 +128,7 @@ def test_layers_equal_pytorch() -> None:
 @pytest.mark.parametrize(
     "cases",
     [
-        [("hardnet", True), ("sosnet", True), ("desdis", True)],
+        [("hardnet", True), ("sosnet", True), ("desdis", True), ("desdis", True, ("fovea", 3), ("size", 48))],
         [("hynet", True), ("tfeat", False), ("l2net-cs", False), ("doap-st", False)],
         [("sdgmnet", True, ("input_norm", "standard")), ("sdgmnet", True, ("input_norm", "standard"), ("fovea", 2))],
     ],

@@ -1,8 +1,9 @@
 """Triton kernels for convolutions of small maps, each fused with bias, norm and activation.
 
 Memory bandwidth is the limit: one program holds all pixels of some channels of one patch (or of a few, where maps are small) in
-registers until they are finished. The first layer normalizes the patch as it reads it. Sums and norms are in float32; sides and
-channels are powers of two, channels at least 16; maps are channels last. Triton comes with PyTorch's builds for GPUs.
+registers until they are finished. The first layer normalizes the patch as it reads it. Sums and norms are in float32. Channels
+are powers of two, at least 16; so are sides where FRN follows, since it needs all pixels of a map. Maps are channels last.
+Triton comes with PyTorch's builds for GPUs.
 """
 
 from __future__ import annotations
@@ -68,16 +69,17 @@ def _first_kernel(  # type: ignore[no-untyped-def]
 def _convolution_kernel(  # type: ignore[no-untyped-def]
     x, kernel, shift, weight, bias, tau, eps, out, count,
     SIDE: tl.constexpr, STRIDE: tl.constexpr, INPUTS: tl.constexpr, CHANNELS: tl.constexpr,
-    PATCHES: tl.constexpr, BLOCK: tl.constexpr, IS_FRN: tl.constexpr,
+    PIXELS: tl.constexpr, BLOCK: tl.constexpr, IS_FRN: tl.constexpr,
 ):  # fmt: skip
     side: tl.constexpr = SIDE // STRIDE
     pixels: tl.constexpr = side * side
+    of_map: tl.constexpr = pixels if IS_FRN else PIXELS
     channel, incoming = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, INPUTS)
-    number = tl.arange(0, PATCHES * pixels)
-    patch = tl.program_id(0).to(tl.int64) * PATCHES + number // pixels
-    pixel = number % pixels
+    first = tl.program_id(0).to(tl.int64) * PIXELS
+    number = (first % pixels).to(tl.int32) + tl.arange(0, PIXELS)  # from the first pixel of the first patch
+    patch, pixel = first // pixels + number // pixels, number % pixels
     exists = patch < count
-    value = tl.zeros([PATCHES * pixels, BLOCK], tl.float32)
+    value = tl.zeros([PIXELS, BLOCK], tl.float32)
     for tap in range(9):
         row, column = pixel // side * STRIDE + tap // 3 - 1, pixel % side * STRIDE + tap % 3 - 1
         inside = exists & (row >= 0) & (row < SIDE) & (column >= 0) & (column < SIDE)
@@ -85,9 +87,9 @@ def _convolution_kernel(  # type: ignore[no-untyped-def]
         seen = tl.load(x + place[:, None] + incoming[None, :], inside[:, None], 0.0)
         taken = tl.load(kernel + (tap * INPUTS + incoming)[:, None] * CHANNELS + channel[None, :])
         value = tl.dot(seen, taken, value)
-    maps = tl.reshape(value, [PATCHES, pixels, BLOCK])
+    maps = tl.reshape(value, [PIXELS // of_map, of_map, BLOCK])
     value = _finished(maps, shift, weight, bias, tau, eps, channel, pixels, IS_FRN)
-    value = tl.reshape(value, [PATCHES * pixels, BLOCK])
+    value = tl.reshape(value, [PIXELS, BLOCK])
     place = (patch * pixels + pixel)[:, None] * CHANNELS + channel[None, :]
     tl.store(out + place, value.to(out.dtype.element_ty), exists[:, None])
 
@@ -134,32 +136,33 @@ class Layer:
             )  # fmt: skip
             return out
         plan = self.plan(side)
-        grid = (triton.cdiv(count, plan.patches), channels // plan.block)
+        grid = (triton.cdiv(count * smaller * smaller, plan.pixels), channels // plan.block)
         _convolution_kernel[grid](
             x, self.kernel, self.shift, *rest, out, count,
-            **shared, INPUTS=inputs, PATCHES=plan.patches, BLOCK=plan.block, num_warps=plan.warps, num_stages=plan.stages,
+            **shared, INPUTS=inputs, PIXELS=plan.pixels, BLOCK=plan.block, num_warps=plan.warps, num_stages=plan.stages,
         )  # fmt: skip
         return out
 
     def plan(self, side: int) -> Plan:
         """Return how maps of ``side`` are divided among programs, as was fastest on an H200."""
         _, inputs, channels = self.kernel.shape
-        pixels = (side // self.stride) ** 2
-        patches = max(1, (128 if self.stride == 2 else 64) // pixels)
-        block = min(channels, _SUMS_OF_A_PROGRAM // (patches * pixels))
-        many = self.stride == 1 and patches * pixels * block >= 16384
-        bytes_of_a_stage = 2 * inputs * (patches * pixels + block)
+        fewest = 128 if self.stride == 2 else 64
+        of_map = (side // self.stride) ** 2
+        pixels = fewest if of_map & (of_map - 1) else max(of_map, fewest)
+        block = min(channels, _SUMS_OF_A_PROGRAM // pixels)
+        many = self.stride == 1 and pixels * block >= 16384
+        bytes_of_a_stage = 2 * inputs * (pixels + block)
         stages = min(
             2 if self.stride == 1 and inputs >= 64 else 3, _shared_memory(self.kernel.device) // bytes_of_a_stage
         )
-        return Plan(patches, block, 8 if many else 4, stages)
+        return Plan(pixels, block, 8 if many else 4, stages)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Patches, channels, warps and pipeline stages of one program; with no stages it does not fit."""
+    """Pixels, channels, warps and pipeline stages of one program; with no stages it does not fit."""
 
-    patches: int
+    pixels: int
     block: int
     warps: int
     stages: int

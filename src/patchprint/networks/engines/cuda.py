@@ -104,7 +104,7 @@ class _Chain:
 
     @staticmethod
     def of(network: PatchNetwork, dtype: torch.dtype) -> _Chain | None:
-        """Return the chain of an inference copy, or None for other layers and for sizes that are not powers of two."""
+        """Return the chain of an inference copy, or None for other layers and for sizes that the kernels do not take."""
         modules = [each for each in network.chain() or () if not isinstance(each, (nn.Identity, nn.Dropout))]
         convolutions = [number for number, each in enumerate(modules) if isinstance(each, nn.Conv2d)]
         if len(convolutions) < 3 or convolutions[-1] != len(modules) - 2:
@@ -180,10 +180,12 @@ def _layer(block: Sequence[nn.Module], dtype: torch.dtype) -> Layer | None:
 
 def _fits(layer: Layer, side: int) -> bool:
     _, inputs, channels = layer.kernel.shape
-    powers = all(value & (value - 1) == 0 for value in (side, inputs, channels))
-    if not (powers and side >= 2 * layer.stride and channels >= 16 and (inputs == 1 or inputs >= _FEWEST_INPUTS)):
+    # The first layer reads whole patches, FRN whole maps.
+    in_powers = (inputs, channels, side) if inputs == 1 or layer.frn is not None else (inputs, channels)
+    powers = all(value & (value - 1) == 0 for value in in_powers)
+    if not (powers and side % layer.stride == 0 and side >= 2 * layer.stride and channels >= 16):
         return False
-    return inputs == 1 or layer.plan(side).stages > 0
+    return inputs == 1 or (inputs >= _FEWEST_INPUTS and layer.plan(side).stages > 0)
 
 
 engine = CudaEngine
