@@ -109,9 +109,8 @@ def dog(lease: Lease) -> None:
     given = torch.cat([size, torch.from_numpy(image).flatten()]).to(place)
 
     def recorded() -> float:
-        kernels._prepared.cache_clear()
         canvas = [-(-side // kernels._CANVAS) * kernels._CANVAS for side in image.shape]
-        _, run = kernels._prepared(canvas[0], canvas[1], dog_module.CONTRAST, dog_module.EDGE, 1, place)
+        run = kernels._Prepared.make(canvas[0], canvas[1], dog_module.CONTRAST, dog_module.EDGE, 1, place).run
         return on_device(lambda: run(given))
 
     for changes in _DOG:

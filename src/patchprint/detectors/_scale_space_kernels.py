@@ -8,11 +8,11 @@ Triton comes with PyTorch's builds for GPUs.
 
 from __future__ import annotations
 
-import functools
 import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import triton
@@ -20,6 +20,7 @@ import triton.language as tl
 from torch import Tensor
 
 from patchprint.common.devices import Recording
+from patchprint.common.lru import Lru
 from patchprint.common.types import Keypoints
 from patchprint.detectors import _scale_space as plain
 from patchprint.interop.opencv import LAYERS_PER_OCTAVE, SIFT_SIGMA
@@ -28,6 +29,7 @@ _LEVELS = LAYERS_PER_OCTAVE + 3
 _FIRST = math.sqrt(SIFT_SIGMA**2 - plain.IMAGE_SIGMA**2)
 _CANVAS = 256  # pixels of which the sides of a canvas are multiples
 _ALIGNED = 16  # pixels of which rows are multiples, as Triton compiles kernels for
+_KEPT_PIXELS = 1 << 24  # of the canvases whose recordings are kept
 _HEADER = 8  # bytes before the pixels: height and width
 _FIELDS = 6  # of a keypoint: x, y, scale, angle, score, and whether it is the first of equal ones
 _BLUR, _ENLARGE, _EXTREMA = (8, 128), (8, 128), (4, 128)  # rows and columns of one program
@@ -307,30 +309,40 @@ def find(image: Tensor, contrast: float, edge: float, device: torch.device) -> K
         return Keypoints.empty().to(device)
     size = torch.tensor([height, width], dtype=torch.int32).view(torch.uint8)
     given = torch.cat([size.to(image.device), image.flatten()])
-    canvas = tuple(-(-side // _CANVAS) * _CANVAS for side in (height, width))
+    tall, wide = (-(-side // _CANVAS) * _CANVAS for side in image.shape)
     room = 1
     while True:
         with _turn:
-            search, run = _prepared(*canvas, contrast, edge, room, device)
-            found = run(given)
+            key = tall, wide, contrast, edge, room, device
+            prepared = _prepared.get(key, partial(_Prepared.make, *key))
+            found = prepared.run(given)
             counts = found[0, :3].long().tolist()
             rows = found[1 : 1 + counts[2]]
             rows = rows[rows[:, 5] > 0]  # a copy: the next search overwrites what was found
-        if search.fits(counts):
+        if prepared.search.fits(counts):
             return Keypoints(rows[:, :2], rows[:, 2], rows[:, 3], rows[:, 4])
         room *= 4
 
 
-@functools.lru_cache(maxsize=4)
-def _prepared(
-    height: int, width: int, contrast: float, edge: float, room: int, device: torch.device
-) -> tuple[_Search, Callable[[Tensor], Tensor]]:
-    search = _Search.prepare(height, width, contrast, edge, room, device)
-    if device.type != "cuda":  # Triton's interpreter
-        return search, search
-    size = torch.tensor([height, width], dtype=torch.int32, device=device).view(torch.uint8)
-    pixels = torch.randint(0, 256, (height * width,), dtype=torch.uint8, device=device)
-    return search, Recording(search, torch.cat([size, pixels]))
+@dataclass(frozen=True, eq=False)
+class _Prepared:
+    """A search and the function that runs it; on a GPU they hold some 130 bytes of memory for each pixel of the canvas."""
+
+    search: _Search
+    run: Callable[[Tensor], Tensor]
+    pixels: int
+
+    @staticmethod
+    def make(height: int, width: int, contrast: float, edge: float, room: int, device: torch.device) -> _Prepared:
+        search = _Search.prepare(height, width, contrast, edge, room, device)
+        if device.type != "cuda":  # Triton's interpreter
+            return _Prepared(search, search, height * width)
+        size = torch.tensor([height, width], dtype=torch.int32, device=device).view(torch.uint8)
+        pixels = torch.randint(0, 256, (height * width,), dtype=torch.uint8, device=device)
+        return _Prepared(search, Recording(search, torch.cat([size, pixels])), height * width)
+
+
+_prepared: Lru[_Prepared] = Lru(_KEPT_PIXELS, cost=lambda each: each.pixels)
 
 
 @dataclass(frozen=True, eq=False)
