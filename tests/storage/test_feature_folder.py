@@ -44,6 +44,11 @@ def test_a_slow_model_is_pointed_out_before_it_takes_minutes(
         describe_folder(photos, tmp_path / model, settings, report=said.append)
     (hint,) = said
     assert hint.startswith("patchprint is slow without a GPU; --model patchprint.fast")
+    for installed in (True, False):
+        monkeypatch.setattr(feature_folder, "is_installed", lambda name, has=installed: has)
+        settings = DescribeSettings(max_keypoints=5, device="cpu", engine="float32")
+        describe_folder(photos, tmp_path / f"{installed}", settings, report=said.append)
+        assert ("pip install 'patchprint[fast]'" in said[-1]) != installed
 
 
 def test_named_photos_and_damaged_ones(photos: Path, tmp_path: Path) -> None:

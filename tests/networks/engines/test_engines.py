@@ -261,7 +261,7 @@ def test_a_copy_for_use_leaves_the_network_alone() -> None:
 def test_auto_depends_on_the_machine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PATCHPRINT_ENGINE", raising=False)
     for has_openvino in (True, False):
-        monkeypatch.setattr(engines, "_is_installed", lambda engine, has=has_openvino: has)
+        monkeypatch.setattr(engines, "is_installed", lambda name, has=has_openvino: has)
         for has_bfloat16, name in ((True, "bfloat16"), (False, "float32")):
             monkeypatch.setattr(engines, "multiplies_in_bfloat16", lambda has=has_bfloat16: has)
             assert engines.unprepared(torch.device("cpu")) == name

@@ -178,7 +178,7 @@ def chosen(device: torch.device) -> str:
     if wanted != AUTO:
         check(wanted, device)
         return wanted
-    return FASTEST if _is_installed(ENGINES[FASTEST]) else unprepared(device)
+    return FASTEST if is_installed(FASTEST) else unprepared(device)
 
 
 def unprepared(device: torch.device) -> str:
@@ -190,11 +190,12 @@ def unprepared(device: torch.device) -> str:
 
 def available(device: torch.device) -> list[str]:
     """Return the installed engines that compute on a device."""
-    return [name for name, engine in ENGINES.items() if device.type in engine.devices and _is_installed(engine)]
+    return [name for name, engine in ENGINES.items() if device.type in engine.devices and is_installed(name)]
 
 
-def _is_installed(engine: type[Engine]) -> bool:
-    return importlib.util.find_spec(engine.package) is not None
+def is_installed(name: str) -> bool:
+    """Whether the package of an engine is there."""
+    return importlib.util.find_spec(ENGINES[name].package) is not None
 
 
 def inference_copy(network: PatchNetwork) -> PatchNetwork:
