@@ -1,10 +1,14 @@
 """`dog` on a GPU finds what OpenCV finds: the operations here on the CPU, the kernels on a GPU or interpreted."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
 
-from patchprint.detectors import DETECTORS, candidates, detect, dog, select
+from patchprint import detectors
+from patchprint.common.types import Keypoints
+from patchprint.detectors import DETECTORS, _tiles, candidates, detect, dog, select
 from patchprint.interop.images import read_gray
 from perf.speed.on_gpu._common import found_again
 from support import kernels
@@ -56,6 +60,30 @@ def test_a_mask_is_heeded() -> None:
     found = dog.find_dog_on_gpu(image, None, mask, CPU)
     assert 50 < len(found) < len(dog.find_dog_on_gpu(image, None, None, CPU))
     assert found.xy[:, 0].min() > 129
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "tiles"])
+@pytest.mark.parametrize("upright", [False, True])
+def test_a_gpu_is_used_by_detect(whole: bool, upright: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, with the operations on the CPU."""
+    used: list[str] = []
+
+    def find_there(image: np.ndarray, count: int | None, mask: np.ndarray | None, device: torch.device) -> Keypoints:
+        used.append(device.type)
+        return dog.find_dog_on_gpu(image, count, mask, CPU)
+
+    image = texture(300, 340)
+    mask = np.zeros_like(image)
+    mask[:, :200] = 1
+    monkeypatch.setattr(_tiles, "WHOLE", _tiles.WHOLE if whole else 50_000)
+    monkeypatch.setattr(_tiles, "TILE", 256)
+    expected = detect(image, max_keypoints=120, mask=mask, upright=upright)
+    there = dataclasses.replace(DETECTORS["dog"], find_on_gpu=find_there)
+    monkeypatch.setattr(detectors, "check_detector", lambda detector, max_keypoints: there)
+    found = detect(image, max_keypoints=120, mask=mask, upright=upright, device="cuda:0")
+    assert set(used) == {"cuda"} and len(used) == (1 if whole else 5)
+    assert len(found) == len(expected) == 120 and found.xy[:, 0].max() < 201
+    assert found_again(found, expected) > 0.97 and found_again(expected, found) > 0.97
 
 
 def test_spreading_takes_the_strongest_of_each_cell() -> None:
