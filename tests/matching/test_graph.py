@@ -330,6 +330,20 @@ def test_both_directions_are_built_of_the_same_candidates() -> None:
     torch.testing.assert_close(there.node, torch.cat([back.node[50:], back.node[:50]]))
 
 
+@pytest.mark.parametrize("bits", [False, True])
+@pytest.mark.parametrize("options", [{}, {"affine": True, "by_scale": True}, {"frames": False}, {"edges": False}])
+def test_on_a_device_no_value_is_read_by_the_host(options: dict[str, object], bits: bool) -> None:
+    """Tensors of the device "meta" have none, and refuse to be mixed with those of the CPU."""
+    device = torch.device("meta")
+    images = [frames_of(framed(count, bits=bits), device) for count in (90, 70, 50, 60)]
+    network = random_network(**options).to(device)
+    graph = build_graph([(images[0], images[1]), (images[2], images[3])], network.options)
+    logits = network(graph)
+    every = (graph.index, graph.node, graph.source, graph.edge, logits)
+    assert {tensor.device for tensor in (*every, together(logits, graph.index, logits, graph.index))} == {device}
+    assert logits.shape == (270, CANDIDATES)
+
+
 @pytest.mark.parametrize("options", [{}, {"affine": True, "one_sided": True, "by_scale": True}])
 def test_keypoints_that_are_nowhere_change_nothing(options: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU records the network for a few sizes, and fills images up."""
