@@ -58,7 +58,7 @@ def unpack(listed: dict[str, Any], mirrors: Path, out: Path, parts: int) -> list
             if name not in paths:
                 missing.append(f"{name} in {source['repository']}")
                 continue
-            content = _blob(repository, source["commit"], paths[name])
+            content = read_blob(repository, source["commit"], paths[name])
             path = out / str(number % parts + 1) / f"{source['repository'].replace('/', '+')}+{name}"
             _write(content, path, listed["longest_side"])
             number += 1
@@ -91,7 +91,7 @@ def _git(repository: Path, *arguments: str) -> list[str]:
     return found.stdout.decode(errors="surrogateescape").rstrip("\0").split("\0")
 
 
-def _blob(repository: Path, commit: str, path: str) -> bytes:
+def read_blob(repository: Path, commit: str, path: str) -> bytes:
     shown = subprocess.run(["git", "-C", str(repository), "show", f"{commit}:{path}"], capture_output=True, check=False)
     if shown.returncode:
         raise UserError(f"{path} cannot be read from {repository}: {shown.stderr.decode(errors='replace').strip()}")

@@ -64,8 +64,21 @@ def test_presets_give_finite_maps_and_patches_and_repeat(preset):
         "wide",
         "wider",
         "relit",
+        "closer",
+        "closer-relit",
     )  # ours; those of the papers leave the light alone
     assert torch.equal(lit, patches) != changes_light
+
+
+def test_closer_shows_half_of_the_points_in_smaller_patches_and_moves_them_no_less():
+    near = Augmentation(closer=2.0, shift=0.1).warp(KEY, torch.ones(4000, 2, 2))
+    far = Augmentation(shift=0.1).warp(KEY, torch.ones(4000, 2, 2))
+    octaves = -torch.log2(near[..., 0, 0].abs())
+    assert torch.equal(octaves[:, 0], octaves[:, 1]), "both views of a point show as much"
+    assert torch.equal(near[..., 2], far[..., 2]), "the detector's error of place does not shrink with the patch"
+    smaller = octaves[:, 0] > 0
+    assert abs(float(smaller.float().mean()) - 0.5) < 0.03
+    assert octaves.max() <= 2.0 and abs(float(octaves[smaller].mean()) - 1.0) < 0.05
 
 
 def test_joint_shares_are_those_of_the_papers():

@@ -19,7 +19,7 @@ from patchprint.common.errors import UserError
 from patchprint.common.registry import Registry
 
 _JOINT, _ROTATION, _CROP, _SCALE, _SHEAR, _SHIFT = range(6)
-_GAMMA, _CONTRAST, _BRIGHTNESS, _NOISE, _BLUR, _JPEG, _RELIT = range(6, 13)
+_GAMMA, _CONTRAST, _BRIGHTNESS, _NOISE, _BLUR, _JPEG, _RELIT, _CLOSER = range(6, 14)
 Turns = Literal["none", "uniform", "half", "transpose"]
 Flips = Literal["none", "horizontal", "vertical", "either"]
 
@@ -30,7 +30,9 @@ class Augmentation:
 
     ``turns``, for all views of a point: "uniform" 0, 90, 180 or 270 degrees; "half" nothing with probability one half, else
     90, 180 or 270; "transpose" swaps rows and columns with probability one half. ``flips``: "horizontal" or "vertical" with
-    probability one half, "either" one of left-right, up-down and none. Then for each view: ``rotation`` +- degrees; ``crop``
+    probability one half, "either" one of left-right, up-down and none; ``closer``: half of the points show less of the image,
+    up to so many octaves, as patches do that others cut, while errors of place stay as large as they are in the image. Then
+    for each view: ``rotation`` +- degrees; ``crop``
     the smallest area fraction and ``crop_ratio`` the smallest and largest aspect of a random resized crop; ``scale`` +-
     octaves; ``shear`` +- relative stretch along a random direction; ``shift`` +- half sides. Light: ``relit`` the part of the
     views that `change_light` shows; of the others, ``gamma`` and ``contrast`` +- octaves, ``brightness`` +- of full
@@ -40,6 +42,7 @@ class Augmentation:
 
     turns: Turns = "none"
     flips: Flips = "none"
+    closer: float = 0.0
     rotation: float = 0.0
     crop: float = 1.0
     crop_ratio: tuple[float, float] = (1.0, 1.0)
@@ -117,7 +120,7 @@ class Augmentation:
         return out.reshape(patches.shape)
 
     def _joint(self, key: Tensor, num_points: int) -> Tensor:
-        """Turn and flip of each point, (P, 2, 2)."""
+        """Turn, flip and size of each point, (P, 2, 2)."""
         shape = (num_points,)
         quarter = torch.zeros(shape, dtype=torch.int64, device=key.device)
         coin = rng.integers(rng.fold_in(key, 0), 2, shape)
@@ -135,7 +138,11 @@ class Augmentation:
         across, upright = {"none": (-1, -1), "horizontal": (1, -1), "vertical": (-1, 1), "either": (1, 2)}[self.flips]
         choice = rng.integers(rng.fold_in(key, 2), 3 if self.flips == "either" else 2, shape)
         mirror = torch.stack([choice == across, choice == upright], -1)
-        return turn * (1.0 - 2.0 * mirror.float())[:, None, :]
+        turn = turn * (1.0 - 2.0 * mirror.float())[:, None, :]
+        if self.closer:
+            octaves = self.closer * _half_of_the_time(rng.fold_in(key, _CLOSER), shape, 0)
+            turn = turn * torch.exp2(-octaves)[:, None, None]
+        return turn
 
 
 # Keys of what is drawn for an image; those of patches have the same numbers, but never meet them.
@@ -251,12 +258,14 @@ _SMALL: dict[str, Any] = {
 }  # HardNet's and SDGMNet's, for each view
 _STRONG = dataclasses.replace(_FLIPROT, rotation=12.0, scale=0.3, shear=0.15, shift=0.06)
 _STRONG = dataclasses.replace(_STRONG, gamma=0.6, contrast=0.6, brightness=0.12, noise=0.04, blur=1.2, jpeg=20)
+_WIDE = dataclasses.replace(_STRONG, rotation=20.0, scale=0.45, shear=0.25, shift=0.08)
 
 # method-facts sections 1 to 7. SDGMNet's rotation fills with black; here the surroundings or the border are read.
-# No augmentation is on record for TFeat. "photos", "strong", "wide", "wider" and "relit" are ours, for images, where
-# surroundings are real.
+# No augmentation is on record for TFeat. "photos", "strong", "wide", "wider", "relit", "closer" and "closer-relit" are ours,
+# for images, where surroundings are real.
 # "wide" is for keypoints whose scale and angle are off by as much as a detector's are, "wider" for the worst of them,
-# "relit" is "wide" with half of the views in very different light.
+# "relit" is "wide" with half of the views in very different light, "closer" shows half of the points in patches down to
+# 10 sigma where the others have 48 (HPatches' size), "closer-relit" does both.
 # "crop-flip" and "simclr" are for whole images.
 PRESETS: Registry[Augmentation | ImageAugmentation] = Registry(
     "augmentation",
@@ -272,9 +281,11 @@ PRESETS: Registry[Augmentation | ImageAugmentation] = Registry(
         "tfeat": Augmentation(),
         "photos": dataclasses.replace(_MILD, gamma=0.4, contrast=0.4, brightness=0.08, noise=0.02, blur=1.0, jpeg=40),
         "strong": _STRONG,
-        "wide": dataclasses.replace(_STRONG, rotation=20.0, scale=0.45, shear=0.25, shift=0.08),
+        "wide": _WIDE,
         "wider": dataclasses.replace(_STRONG, rotation=30.0, scale=0.65, shear=0.3, shift=0.1),
-        "relit": dataclasses.replace(_STRONG, rotation=20.0, scale=0.45, shear=0.25, shift=0.08, relit=0.5),
+        "relit": dataclasses.replace(_WIDE, relit=0.5),
+        "closer": dataclasses.replace(_WIDE, closer=2.25),
+        "closer-relit": dataclasses.replace(_WIDE, closer=2.25, relit=0.5),
         "crop-flip": ImageAugmentation(crop=0.16),  # SEC's metric learning
         "simclr": ImageAugmentation(crop=0.08, colors=0.5, gray=0.2),  # for CIFAR-10
     },
@@ -282,7 +293,7 @@ PRESETS: Registry[Augmentation | ImageAugmentation] = Registry(
 
 
 def create(preset: str, channels: int = 1) -> Augmentation | ImageAugmentation:
-    """Create the augmentation of a paper, or one of ours ("none", "photos", "strong", "wide", "wider", "relit")."""
+    """Create the augmentation of a paper, or one of ours ("photos", "closer-relit" and those between)."""
     chosen = PRESETS[preset]
     if chosen.channels != channels and preset != "none":
         kinds = {1: "gray patches", 3: "whole images"}

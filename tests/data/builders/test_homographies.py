@@ -13,6 +13,7 @@ pytest.importorskip("skimage.data")
 from patchprint.common.types import Keypoints  # noqa: E402
 from patchprint.data.builders import homographies  # noqa: E402
 from patchprint.data.tracks import TrackStore  # noqa: E402
+from patchprint.detectors import detect  # noqa: E402
 
 
 def test_find_again_wants_place_scale_and_angle() -> None:
@@ -46,6 +47,18 @@ def test_same_seed_same_data() -> None:
     assert all(np.array_equal(a.image, b.image) for a, b in zip(first, second, strict=True))
     other = homographies.render_views(bundled.image("coins"), 2, seed=6)
     assert not np.array_equal(first[1].image, other[1].image)
+
+
+def test_tracks_are_of_the_detector_that_is_asked_for() -> None:
+    image = bundled.image("camera")[:256, :256]
+    by_dog, by_harris = (
+        homographies.make_tracks([image], 2, 0, 200, 1.0, detector)[1] for detector in ("dog-published", "harris")
+    )
+    found = detect(image, "harris", max_keypoints=200, spread=False)
+    first = by_harris.xy[by_harris.image == 0]
+    nearest = torch.cdist(torch.from_numpy(first), found.xy).min(1).values
+    assert len(first) > 20 and nearest.max() < 1e-3
+    assert not np.array_equal(by_dog.xy, by_harris.xy)
 
 
 def test_a_broken_image_is_named_and_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from patchprint.common.progress import progress
 from patchprint.common.types import Keypoints
 from patchprint.data import track_files
 from patchprint.data.tracks import Tracks
-from patchprint.detectors import detect
+from patchprint.detectors import check_detector, detect
 from patchprint.interop.images import encode_image, limit_size, read_gray, readable_images
 from patchprint.ops.geometry import rotation, transport, wrap_angle
 
@@ -118,7 +118,12 @@ def find_again(expected: Keypoints, detected: Keypoints) -> torch.Tensor:
 
 
 def make_tracks(
-    originals: Iterable[np.ndarray], num_views: int, seed: int, max_keypoints: int = 1500, strength: float = 1.0
+    originals: Iterable[np.ndarray],
+    num_views: int,
+    seed: int,
+    max_keypoints: int = 1500,
+    strength: float = 1.0,
+    detector: str = "dog-published",
 ) -> tuple[list[np.ndarray], Tracks]:
     """Return rendered images and the tracks of keypoints found in at least two of them; one scene per image."""
     images: list[np.ndarray] = []
@@ -127,10 +132,10 @@ def make_tracks(
     num_points = 0
     for number, source in enumerate(originals):
         views = render_views(source, num_views, seed=seed + number, strength=strength)
-        original = _find(source, max_keypoints).unique_places(cell=0.5)
+        original = _find(source, max_keypoints, detector).unique_places(cell=0.5)
         keypoints, index = [original], [torch.arange(len(original))]
         for view in views[1:]:
-            keypoints.append(_find(view.image, 2 * max_keypoints))
+            keypoints.append(_find(view.image, 2 * max_keypoints, detector))
             index.append(find_again(transport(original, view.homography), keypoints[-1]))
         seen = torch.stack(index) >= 0
         view, point = (seen & (seen.sum(0) >= 2)).nonzero().T
@@ -151,6 +156,7 @@ def build(
     *,
     views: int = 8,
     seed: int = 0,
+    detector: str = "dog-published",
     max_keypoints: int = 1500,
     strength: float = 1.0,
     max_size: int = 1024,
@@ -165,6 +171,7 @@ def build(
         out: store to write; rendered images are stored losslessly, or as JPEG where their size is limited.
         views: warped copies of each image.
         seed: of everything random.
+        detector: what finds the keypoints; a network learns to tolerate the errors of this one.
         max_keypoints: keypoints in an image.
         strength: of warps and light changes, 1 is the usual one.
         max_size: larger images are made smaller first.
@@ -172,6 +179,7 @@ def build(
         strict: stop at the first image that cannot be read; by default it is named and left out.
         force: replace the store if it exists.
     """
+    check_detector(detector, max_keypoints)
     track_files.check_numbers(max_mb=max_mb, views=views, max_keypoints=max_keypoints, max_size=max_size)
     if not 0 <= strength < np.inf:
         raise UserError(f"--strength is {strength:g}; it must be a number that is not negative")
@@ -179,11 +187,11 @@ def build(
     originals = (
         limit_size(read_gray(Path(src) / name), max_size) for name in progress(names, "warping images", "image")
     )
-    images, tracks = make_tracks(originals, views, seed, max_keypoints, strength)
+    images, tracks = make_tracks(originals, views, seed, max_keypoints, strength, detector)
     labels = [f"{name} view {view}" for name in names for view in range(views + 1)]
     encoded = map(encode_image, images)
     track_files.write(out, encoded, tracks, track_files.Names(labels, names), max_mb=max_mb, force=force)
 
 
-def _find(image: np.ndarray, count: int) -> Keypoints:
-    return detect(image, "dog-published", max_keypoints=count, spread=False)
+def _find(image: np.ndarray, count: int, detector: str) -> Keypoints:
+    return detect(image, detector, max_keypoints=count, spread=False)
