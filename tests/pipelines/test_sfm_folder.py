@@ -45,6 +45,7 @@ def test_photos_are_added_to_a_model(
         ("three", [], "are in the model"),
         ("all", ["--model", "sift"], "were described with model rootsift, not sift; leave --model out"),
         ("all", ["--mapper", "global"], "leave --mapper out"),
+        ("all", ["--refine"], "leave --refine out"),
         ("renamed", [], "has another image view-0.png"),
     ],
 )
@@ -64,6 +65,23 @@ def test_what_cannot_be_added_is_said_before_work_begins(
     assert cli.main(["sfm", str(folder), "--into", str(room_model), "--out", str(out), *flags]) == 2
     assert message in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_refined_views_agree_better_and_a_second_call_changes_nothing(
+    room_photos: Path, room_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "refined"
+    shutil.copytree(room_model, out)
+    command = ["sfm", str(room_photos.parent / "three"), "--out", str(out), "--single-camera", "--model", "rootsift"]
+    command += ["--max-keypoints", "500", "--refine"]
+    assert cli.main(command) == 0
+    assert "are aligned with others of their points" in capsys.readouterr().err
+    before, after = (read_model(folder / "model") for folder in (room_model, out))
+    assert after.compute_num_observations() == before.compute_num_observations()
+    assert after.compute_mean_reprojection_error() < 0.7 * before.compute_mean_reprojection_error()
+    assert cli.main(command) == 0
+    again = read_model(out / "model")
+    assert again.compute_mean_reprojection_error() == pytest.approx(after.compute_mean_reprojection_error(), rel=0.01)
 
 
 def test_unfinished_folders_and_other_weights_are_refused(room_model: Path, tmp_path: Path) -> None:

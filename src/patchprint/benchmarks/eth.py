@@ -27,6 +27,7 @@ from patchprint.interop.colmap_sfm import reconstruct, summarize
 from patchprint.interop.colmap_sift import sift_reconstruction
 from patchprint.interop.images import list_images
 from patchprint.matching import match
+from patchprint.matching.keypoint_refinement import refine_model
 from patchprint.metrics.geometry import camera_errors
 
 # ETH without ratio test: registered images, thousands of points, track length, reprojection error in pixels, thousands of dense
@@ -65,6 +66,8 @@ class Settings(KeypointSettings):
     keypoints: int = 8192
     # Threshold of the ratio test; default: no ratio test.
     ratio: float | None = None
+    # Align the views of each point by their pixels once the model is made, as `patchprint sfm --refine`.
+    refine: bool = False
 
 
 class Eth(Benchmark):
@@ -78,7 +81,7 @@ class Eth(Benchmark):
         folder, images = _images(run)
         cameras, names = _cameras(run.folder), sorted(images)
         truth = strecha.read_cameras(run.folder / "gt_dense_cameras")
-        sift = run.key("COLMAP's SIFT", of_model=False, ignoring=frozenset({"detector", "spread", "ratio"}))
+        sift = run.key("COLMAP's SIFT", of_model=False, ignoring=frozenset({"detector", "spread", "ratio", "refine"}))
         with _work_folder(run, sift) as work:
             model = sift_reconstruction(folder, work, names, cameras, max_keypoints=settings.keypoints, seed=run.seed)
             beside = _summary(model, work, len(names), truth)
@@ -90,9 +93,11 @@ class Eth(Benchmark):
             for name in names
         }
         matches = _matches(run, features, settings)
-        with _work_folder(run, run.key("model")) as work:
+        with _work_folder(run, run.key("model", ignoring=frozenset({"refine"}))) as work:
             keypoints = {name: features[name].keypoints for name in names}
             model = reconstruct(folder, keypoints, matches, work, cameras, seed=run.seed)
+            if settings.refine:
+                refine_model(model, keypoints, folder)
             ours = {**_summary(model, work, len(names), truth), "dense_points": _dense_points(folder, work)}
         offered = {"keypoints": sum(map(len, keypoints.values())), "raw_matches": sum(map(len, matches.values()))}
         return {**ours, **offered, "colmap_sift": beside}

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -118,6 +119,16 @@ def check_mapper(mapper: str) -> None:
         raise UserError(f"pycolmap {pycolmap.__version__} has no {mapper} mapper; pip install --upgrade pycolmap")
 
 
+def write_model(model: Any, work_folder: str | Path) -> None:
+    """Write a changed model in place of the one that `reconstruct` left in ``work_folder``."""
+    sparse = Path(work_folder) / "sparse"
+    with atomic_folder(sparse, MADE_BY, force=True) as temporary:
+        model.write(temporary)
+        _refuse_cut_model(temporary)
+        if (sparse / "others").is_dir():
+            shutil.copytree(sparse / "others", temporary / "others")
+
+
 def write_ply(model: Any, path: str | Path) -> None:
     """Write the points of a ``pycolmap.Reconstruction`` with their colors as PLY."""
     points = list(model.points3D.values())
@@ -129,6 +140,28 @@ def write_ply(model: Any, path: str | Path) -> None:
     header += [f"property uchar {color}" for color in ("red", "green", "blue")]
     with atomic_file(path) as temporary:  # pycolmap's own writer ignores a full disk
         temporary.write_bytes("\n".join([*header, "end_header", ""]).encode() + rows.tobytes())
+
+
+def observations(model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return image id, keypoint index and point id of each observation of a model, (V,) int64 each."""
+    rows = [
+        (element.image_id, element.point2D_idx, point)
+        for point in sorted(model.points3D)
+        for element in model.points3D[point].track.elements
+    ]
+    image, index, point = np.array(rows, np.int64).reshape(-1, 3).T
+    return image, index, point
+
+
+def move_observations(model: Any, image: np.ndarray, index: np.ndarray, xy: np.ndarray) -> None:
+    """Move observations to ``xy`` (V, 2), our pixel frame, and adjust cameras and points to them."""
+    from patchprint.interop.colmap_models import PIXEL_CENTER, pycolmap
+
+    for number, row, place in zip(image.tolist(), index.tolist(), xy.astype(np.float64) + PIXEL_CENTER, strict=True):
+        model.images[number].points2D[row].xy = place
+    options = pycolmap.BundleAdjustmentOptions(print_summary=False)
+    pycolmap.bundle_adjustment(model, options)
+    model.update_point_3d_errors()
 
 
 def summarize(model: Any, num_images: int) -> dict[str, Any]:

@@ -8,12 +8,18 @@ then keep their places.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from patchprint.common.types import Keypoints
+from patchprint.interop import colmap_sfm
+from patchprint.interop.images import read_gray
 from patchprint.ops.sampling import ImagePyramids, sample_patches
 
 CHUNK = 4096
@@ -30,27 +36,68 @@ class RefineSettings:
     steps: int = 15
     # Least correlation of two aligned patches; a view below it keeps its place.
     correlation: float = 0.85
-    # Farthest that a keypoint moves, in sigma and, if that is more, in pixels.
-    most_sigma: float = 0.6
-    most_px: float = 0.5
+    # Farthest that a keypoint moves, in pixels; readers of models want them near the keypoints of the database.
+    most_px: float = 1.0
+
+
+def refine_model(
+    model: Any, keypoints: Mapping[str, Keypoints], image_folder: str | Path, settings: RefineSettings | None = None
+) -> float:
+    """Move the observations of a sparse model to where the pixels of their tracks agree, and adjust cameras and points.
+
+    The view of middle size in a track is the reference of the others. Places come from ``keypoints``, so that a second call
+    changes nothing more.
+
+    Args:
+        model: a ``pycolmap.Reconstruction``, changed in place.
+        keypoints: by image name, those that the model was made from.
+        image_folder: where the images lie.
+        settings: how views are aligned.
+
+    Returns:
+        The part of the observations that were aligned with a reference.
+    """
+    image, index, point = colmap_sfm.observations(model)
+    ids, place = np.unique(image, return_inverse=True)
+    names = [model.images[number].name for number in ids.tolist()]
+    views = Keypoints.concatenate([keypoints[name] for name in names])
+    first = np.cumsum([0, *(len(keypoints[name]) for name in names)])
+    views = views[torch.from_numpy(first[place] + index)]
+    moved, aligned = refine(
+        lambda number: read_gray(Path(image_folder) / names[number]),
+        torch.from_numpy(place),
+        views,
+        torch.from_numpy(_middle(point, views.scale.numpy())),
+        settings,
+    )
+    colmap_sfm.move_observations(model, image, index, moved.numpy())
+    return float(aligned.float().mean()) if len(aligned) else 0.0
+
+
+def _middle(point: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Return for each view the row of that of middle scale among those of its point, (V,) int64."""
+    order = np.lexsort((scale, point))
+    labels, first, counts = np.unique(point[order], return_index=True, return_counts=True)
+    return order[first + counts // 2][np.searchsorted(labels, point)]
 
 
 def refine(
-    pyramids: ImagePyramids,
+    read: Callable[[int], np.ndarray],
     image: Tensor,
     keypoints: Keypoints,
     reference: Tensor,
     settings: RefineSettings | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Align V views with their reference views.
+    """Align V views with their reference views; one image at a time is in memory.
 
     Args:
+        read: gray pixels (H, W) uint8 of an image; each is read twice.
         image: which image each view lies in.
         keypoints: the view of each.
         reference: which of the V views it is aligned with; a view that is its own reference stays.
 
     Returns:
-        Places and which views were aligned.
+        Places, and which views were aligned.
 
     Shape:
         image (V,) int64, keypoints of V, reference (V,) int64 -> (V, 2) float32, (V,) bool.
@@ -58,19 +105,30 @@ def refine(
     settings = settings or RefineSettings()
     xy, aligned = keypoints.xy.clone(), torch.zeros(len(keypoints), dtype=torch.bool)
     frames = keypoints.frames() * settings.radius
-    own = torch.arange(len(reference))
-    for rows in (reference != own).nonzero()[:, 0].split(CHUNK):
-        origin = reference[rows]
-        template = sample_patches(pyramids, image[origin], keypoints.xy[origin], frames[origin], SIZE)[:, 0]
-        center, done = _align(pyramids, image[rows], keypoints.xy[rows], frames[rows], template, settings)
-        most = (settings.most_sigma * keypoints.scale[rows]).clamp(min=settings.most_px)
-        done &= (center - keypoints.xy[rows]).norm(dim=1) <= most
-        xy[rows[done]], aligned[rows] = center[done], done
+    moving = reference != torch.arange(len(reference))
+    origins, template_of = reference.unique(return_inverse=True)
+    templates = torch.zeros(len(origins), SIZE, SIZE, dtype=torch.float16)
+    for number in image[origins].unique().tolist():
+        pyramids = ImagePyramids.build([read(number)])
+        for rows in (image[origins] == number).nonzero()[:, 0].split(CHUNK):
+            origin = origins[rows]
+            templates[rows] = _cut(pyramids, keypoints.xy[origin], frames[origin])[:, 0].half()
+    for number in image[moving].unique().tolist():
+        pyramids = ImagePyramids.build([read(number)])
+        for rows in (moving & (image == number)).nonzero()[:, 0].split(CHUNK):
+            template = templates[template_of[rows]].float()
+            center, done = _align(pyramids, keypoints.xy[rows], frames[rows], template, settings)
+            done &= (center - keypoints.xy[rows]).norm(dim=1) <= settings.most_px
+            xy[rows[done]], aligned[rows] = center[done], done
     return xy, aligned
 
 
+def _cut(pyramids: ImagePyramids, center: Tensor, frame: Tensor) -> Tensor:
+    return sample_patches(pyramids, torch.zeros(len(center), dtype=torch.int64), center, frame, SIZE)
+
+
 def _align(
-    pyramids: ImagePyramids, image: Tensor, center: Tensor, frame: Tensor, template: Tensor, settings: RefineSettings
+    pyramids: ImagePyramids, center: Tensor, frame: Tensor, template: Tensor, settings: RefineSettings
 ) -> tuple[Tensor, Tensor]:
     """Return centers (N, 2) at which the patches agree best with ``template`` (N, S, S), and whether they agree enough."""
     weight = _window()
@@ -79,7 +137,7 @@ def _align(
     place, shape = center.clone(), frame.clone()
     best, chosen = torch.full((len(center),), -2.0), center.clone()
     for step in range(settings.steps + 1):
-        patch = sample_patches(pyramids, image, place, shape, SIZE)[:, 0].flatten(1)
+        patch = _cut(pyramids, place, shape)[:, 0].flatten(1)
         value = _unit(patch, weight)
         correlation = (value * goal).sum(1)
         better = correlation > best

@@ -16,6 +16,7 @@ from patchprint.interop.colmap_database import Cameras
 from patchprint.interop.colmap_sfm import KEYPOINTS, MADE_BY, MEMORY_GB, Mapper
 from patchprint.interop.images import list_images
 from patchprint.interop.ray_cluster import Cluster
+from patchprint.matching.keypoint_refinement import refine_model
 from patchprint.matching.matchers import MatchSettings
 from patchprint.matching.pair_selection import MatchRule, check_pairs, choose_pairs
 from patchprint.pipelines.sfm_folder import CALLS, FEATURES, MODEL, SUMMARY, SfmFolder, recorded_calls
@@ -48,6 +49,9 @@ class SfmSettings:
     cameras: Cameras = field(default_factory=Cameras)
     # How COLMAP maps: incremental, one image after the other; hierarchical, in parts, for thousands; global, all at once.
     mapper: Mapper = "incremental"
+    # Align the views of each point by their pixels once the model is made, and adjust cameras and points again: smaller
+    # reprojection errors. Each image is read twice more.
+    refine: bool = False
     # Processes that describe images side by side, as far as the memory allows.
     workers: int = 1
     # Gigabytes for detecting keypoints side by side (an image of 6 megapixels takes 2), and for a hierarchical mapper's parts.
@@ -160,12 +164,20 @@ def sfm(
                 mapper=settings.mapper,
                 memory_gb=settings.memory,
             )
+            if settings.refine:
+                share = refine_model(model, keypoints, images)
+                colmap_sfm.write_model(model, out / MODEL)
+                report(f"{share:.0%} of the observations are aligned with others of their points")
         _write_results(images, into, out, settings, features, model, calls)
     return SfmFolder(out, features, model)
 
 
 def _as_described(base: SfmFolder, settings: SfmSettings) -> SfmSettings:
     """The settings with those that the images of ``base`` were described with; others than these are refused."""
+    if settings.refine:
+        raise UserError(
+            "refining would move the cameras of the earlier model, which keep their places; leave --refine out"
+        )
     if settings.mapper != "incremental":
         raise UserError("images are added to a model one after the other; leave --mapper out")
     known = base.settings()
