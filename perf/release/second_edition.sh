@@ -9,8 +9,9 @@ PATCHPRINT=${PATCHPRINT:-.venv/bin/patchprint}
 MIRRORS=${MIRRORS:-../.mirror}
 
 test -d data/scenes || "$PYTHON" -m perf.release.scenes unpack --mirrors "$MIRRORS" --out data/scenes
+# Not castle and entry: the facade behind ETH's fountain is theirs (results/training/leaks.json).
 small="$PYTHON -m perf.release.scenes shrink"
-for scene in "notredame 50" "liberty 50" "radcliffe 40" "allsouls 35" "christchurch 35" "castle 30" "entry 10" "sceaux 11"; do
+for scene in "notredame 50" "liberty 50" "radcliffe 40" "allsouls 35" "christchurch 35" "sceaux 11"; do
   # shellcheck disable=SC2086
   set -- $scene && $small "data/dense/$1" "data/second/old/$1" --most "$2"
 done

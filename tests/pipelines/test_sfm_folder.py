@@ -77,7 +77,8 @@ def test_refined_views_agree_better_and_a_second_call_changes_nothing(
     assert cli.main(command) == 0
     assert "are aligned with others of their points" in capsys.readouterr().err
     before, after = (read_model(folder / "model") for folder in (room_model, out))
-    assert after.compute_num_observations() == before.compute_num_observations()
+    dropped = before.compute_num_observations() - after.compute_num_observations()
+    assert 0 <= dropped < 0.01 * before.compute_num_observations(), "those that stay far from their points"
     assert after.compute_mean_reprojection_error() < 0.7 * before.compute_mean_reprojection_error()
     assert cli.main(command) == 0
     again = read_model(out / "model")

@@ -153,14 +153,24 @@ def observations(model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return image, index, point
 
 
-def move_observations(model: Any, image: np.ndarray, index: np.ndarray, xy: np.ndarray) -> None:
-    """Move observations to ``xy`` (V, 2), our pixel frame, and adjust cameras and points to them."""
+def move_observations(
+    model: Any, image: np.ndarray, index: np.ndarray, xy: np.ndarray, most_error: float | None = None
+) -> None:
+    """Move observations to ``xy`` (V, 2), our pixel frame, and adjust cameras and points to them.
+
+    With ``most_error``, observations that are then farther than so many pixels from their points are dropped, and the rest is
+    adjusted again.
+    """
     from patchprint.interop.colmap_models import PIXEL_CENTER, pycolmap
 
     for number, row, place in zip(image.tolist(), index.tolist(), xy.astype(np.float64) + PIXEL_CENTER, strict=True):
         model.images[number].points2D[row].xy = place
     options = pycolmap.BundleAdjustmentOptions(print_summary=False)
     pycolmap.bundle_adjustment(model, options)
+    if most_error is not None:
+        least_angle = pycolmap.IncrementalMapperOptions().filter_min_tri_angle
+        pycolmap.ObservationManager(model).filter_all_points3D(most_error, least_angle)
+        pycolmap.bundle_adjustment(model, options)
     model.update_point_3d_errors()
 
 

@@ -38,6 +38,8 @@ class RefineSettings:
     correlation: float = 0.85
     # Farthest that a keypoint moves, in pixels; readers of models want them near the keypoints of the database.
     most_px: float = 1.0
+    # Farthest that an observation then lies from its point, in pixels; others are dropped from the model.
+    most_error: float = 2.0
 
 
 def refine_model(
@@ -46,7 +48,7 @@ def refine_model(
     """Move the observations of a sparse model to where the pixels of their tracks agree, and adjust cameras and points.
 
     The view of middle size in a track is the reference of the others. Places come from ``keypoints``, so that a second call
-    changes nothing more.
+    changes little more. Observations that stay far from their points are dropped: most are of another keypoint nearby.
 
     Args:
         model: a ``pycolmap.Reconstruction``, changed in place.
@@ -57,6 +59,7 @@ def refine_model(
     Returns:
         The part of the observations that were aligned with a reference.
     """
+    settings = settings or RefineSettings()
     image, index, point = colmap_sfm.observations(model)
     ids, place = np.unique(image, return_inverse=True)
     names = [model.images[number].name for number in ids.tolist()]
@@ -70,7 +73,7 @@ def refine_model(
         torch.from_numpy(_middle(point, views.scale.numpy())),
         settings,
     )
-    colmap_sfm.move_observations(model, image, index, moved.numpy())
+    colmap_sfm.move_observations(model, image, index, moved.numpy(), settings.most_error)
     return float(aligned.float().mean()) if len(aligned) else 0.0
 
 
