@@ -29,7 +29,7 @@ from patchprint.common.types import Features
 from patchprint.interop.images import limit_size, list_images, read_gray
 from patchprint.ops import pooling
 
-MODEL, MAX_SIZE, KEYPOINTS = "sdgmnet.tiny", 480, 500
+MODEL, MAX_SIZE, KEYPOINTS = "patchprint.tiny", 480, 500
 BITS, NEIGHBORS = 10, 5
 _SIDE, _LOW = 32, 8
 

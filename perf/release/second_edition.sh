@@ -16,7 +16,7 @@ for scene in "notredame 50" "liberty 50" "radcliffe 40" "allsouls 35" "christchu
   set -- $scene && $small "data/dense/$1" "data/second/old/$1" --most "$2"
 done
 for scene in banana brighton caliterra copr desk door field-longitudinal field-tarak plush rock seneca viking; do
-  "$PATCHPRINT" sfm "data/scenes/$scene/images" --out "data/scenes/$scene/sfm" --detector dog --model sdgmnet.tiny \
+  "$PATCHPRINT" sfm "data/scenes/$scene/images" --out "data/scenes/$scene/sfm" --detector dog --model patchprint.tiny \
     --max-keypoints 2000
   model="data/scenes/$scene/sfm/model"
   "$PATCHPRINT" data build colmap "data/scenes/$scene" "data/dense/$scene" --sparse "$model/sparse" \
