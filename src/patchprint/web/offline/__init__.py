@@ -135,11 +135,15 @@ def pack_network(network: PatchNetwork, bits: int = 16) -> dict[str, Any]:
 
 def pack_graph(graph: GraphWeights) -> dict[str, Any]:
     """Convert the weights of a graph matcher to what graph.js reads."""
-    state = graph.network.state_dict()
+    state, options = graph.network.state_dict(), graph.network.options
+    if others := set(options.changed()) - {"width", "rounds"}:
+        raise UserError(
+            f"the page does not compute a matcher graph with other {', '.join(sorted(others))} than the shipped one"
+        )
     return {
         "threshold": graph.threshold,
-        "width": graph.network.width,
-        "rounds": graph.network.rounds,
+        "width": options.width,
+        "rounds": options.rounds,
         "shapes": {name: list(value.shape) for name, value in state.items()},
         "weights": encode(state.values(), "<f2"),
     }
