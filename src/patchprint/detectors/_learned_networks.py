@@ -67,9 +67,11 @@ def invariants(levels: Tensor) -> tuple[Tensor, Tensor]:
     blurred = [blur(levels, _SIGMAS[0])]
     for fine, coarse in itertools.pairwise(_SIGMAS):
         blurred.append(blur(blurred[-1], (coarse**2 - fine**2) ** 0.5))
+    first = [[sigma * weight for weight in DIFFERENCE] for sigma in _SIGMAS]
+    second = [[sigma**2 * weight for weight in SECOND_DIFFERENCE] for sigma in _SIGMAS]
     gradients = [
-        (separable(part, DIFFERENCE, SAME).mul_(s), separable(part, SAME, DIFFERENCE).mul_(s))
-        for part, s in zip(blurred, _SIGMAS, strict=True)
+        (separable(part, weights, SAME), separable(part, SAME, weights))
+        for part, weights in zip(blurred, first, strict=True)
     ]
     squares = [(dx * dx, dy * dy) for dx, dy in gradients]
     energies = [xx + yy for xx, yy in squares]
@@ -78,10 +80,8 @@ def invariants(levels: Tensor) -> tuple[Tensor, Tensor]:
     single = square.sqrt()
     for number, (sigma, part) in enumerate(zip(_SIGMAS, blurred, strict=True)):
         (dx, dy), (across, along) = gradients[number], squares[number]
-        xx, yy = (
-            separable(part, *axes).mul_(sigma**2) for axes in ((SECOND_DIFFERENCE, SAME), (SAME, SECOND_DIFFERENCE))
-        )
-        xy, product = separable(part, DIFFERENCE, DIFFERENCE).mul_(sigma**2), dx * dy
+        xx, yy = separable(part, second[number], SAME), separable(part, SAME, second[number])
+        xy, product = separable(part, first[number], first[number]), dx * dy
         torch.mul(energies[number], square, out=found[next(place)]).add_(0.02).log_()
         _bound((xx + yy).mul_(single), found[next(place)])
         _bound((xx * yy).addcmul_(xy, xy, value=-1).mul_(square), found[next(place)])
@@ -144,12 +144,19 @@ class ScoreNetwork(nn.Module):
         with torch.no_grad():
             self.last.weight[0] = 0
 
-    def forward(self, found: Tensor, base: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, found: Tensor, base: Tensor, context: Tensor, tells: bool = True) -> tuple[Tensor, Tensor]:
         # Pixels are the columns: transposed, these products take four times as long.
-        weight = self.first.weight / self.spread
-        values = torch.addmm((self.first.bias - weight @ self.center)[:, None], weight, found).relu_()
-        values = torch.addmm(self.second.bias[:, None], self.second.weight, torch.cat([values, context])).relu_()
-        values = torch.addmm(self.last.bias[:, None], self.last.weight, values)
+        weight, split = self.first.weight / self.spread, self.first.out_features
+        bias = (self.first.bias - weight @ self.center)[:, None]
+        if torch.is_grad_enabled():
+            hidden = torch.cat([torch.addmm(bias, weight, found).relu_(), context])
+        else:  # without a copy
+            hidden = found.new_empty(split + CONTEXT, found.shape[1])
+            torch.addmm(bias, weight, found, out=hidden[:split]).relu_()
+            hidden[split:] = context
+        hidden = torch.addmm(self.second.bias[:, None], self.second.weight, hidden).relu_()
+        rows = 1 + CONTEXT if tells else 1
+        values = torch.addmm(self.last.bias[:rows, None], self.last.weight[:rows], hidden)
         # Where all pixels are alike, all would be peaks.
         return (values[0] + base).masked_fill(base < _FAINT, 2 * FLAT), values[1:]
 
@@ -168,30 +175,32 @@ class ScoreNetwork(nn.Module):
                 score, tells = self(found.flatten(1), base.flatten(), context.flatten(1))
                 scores[number], tells = score.view_as(level), tells.view_as(context)
             else:
-                scores[number], tells = self._of_level(level, context)
+                scores[number], tells = self._of_level(level, context, number >= 2)
             if number >= 2:
                 told[number] = blur(tells.flatten(0, 1), _AROUND).view_as(context)
         return scores
 
-    def _of_level(self, level: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+    def _of_level(self, level: Tensor, context: Tensor, tells: bool) -> tuple[Tensor, Tensor]:
         """Score the pixels of a level; large ones on a CPU in bands of rows that fit into the cache."""
         rows = max(_REACH, _BAND // level.shape[2] // 4 * 4)
         if level.device.type != "cpu" or rows >= level.shape[1]:
-            return self._of_band(level, context)
+            return self._of_band(level, context, tells)
         parts = []
         for top in range(0, level.shape[1], rows):
             start = max(0, top - _REACH)
-            found = self._of_band(level[:, start : top + rows + _REACH], context[:, :, start : top + rows + _REACH])
+            seen = slice(start, top + rows + _REACH)
+            found = self._of_band(level[:, seen], context[:, :, seen], tells)
             parts.append([each[..., top - start :, :][..., :rows, :] for each in found])
-        score, tells = (torch.cat(part, -2) for part in zip(*parts, strict=True))
-        return score, tells
+        score, told = (torch.cat(part, -2) for part in zip(*parts, strict=True))
+        return score, told
 
-    def _of_band(self, level: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+    def _of_band(self, level: Tensor, context: Tensor, tells: bool) -> tuple[Tensor, Tensor]:
         found, base = invariants(level)
         chunk = _CHUNK if level.device.type == "cpu" else base.numel()
         pixels = (found.flatten(1).split(chunk, 1), base.flatten().split(chunk), context.flatten(1).split(chunk, 1))
-        score, tells = zip(*itertools.starmap(self, zip(*pixels, strict=True)), strict=True)
-        return torch.cat(score).view_as(level), torch.cat(tells, 1).view_as(context)
+        parts = [self(*part, tells) for part in zip(*pixels, strict=True)]
+        score, told = zip(*parts, strict=True)
+        return torch.cat(score).view_as(level), torch.cat(told, 1).view(-1, *level.shape)
 
 
 class AngleNetwork(nn.Module):
