@@ -30,6 +30,8 @@ RUNS: dict[str, dict[str, Any]] = {
     "planes-alone": {"real": 1.0},
     "larger-crops": {"side": 256, "batch": 20},
     "higher-rate": {"lr": 1.2e-2},
+    "wide-circles": {"widths": (24, 16, 48, 32), "radii": (1.5, 2.5, 3.5, 5.0, 6.5, 8.5)},
+    "wide": {"widths": (48, 24, 64, 48), "radii": (1.5, 2.5, 3.5, 5.0, 6.5, 8.5)},
 }
 
 

@@ -1,5 +1,6 @@
 """Training of the detector on images alone: it learns, resumes exactly, and its weights are a detector."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -47,6 +48,16 @@ def test_a_run_resumes_exactly_and_its_weights_detect(images: Path, tmp_path: Pa
     assert len(detect(data.camera(), str(whole.best), max_keypoints=100)) == 100
     logged = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
     assert {"loss/selection", "loss/place", "loss/angle"} < set(logged[0])
+
+
+def test_wider_networks_are_read_as_they_were_written(images: Path, tmp_path: Path) -> None:
+    settings = dataclasses.replace(SHORT, steps=1, widths=(8, 6, 10, 4), radii=(2.0, 4.0))
+    first = train_detector([images], out=tmp_path / "first", settings=settings)
+    assert len(detect(data.camera(), str(first.best), max_keypoints=50)) == 50
+    again = train_detector(
+        [images], out=tmp_path / "again", settings=dataclasses.replace(SHORT, steps=1, init=first.best)
+    )
+    assert load_networks(again.best).angle.radii.tolist() == [2.0, 4.0]
 
 
 def _stop_after_two(images: Path, out: Path) -> None:

@@ -30,7 +30,8 @@ _WINDOWED = 2  # the finest sigmas have the eigenvalues of the structure tensor 
 _DARK = 0.5  # squared contrasts below this (in gray values) are noise
 _FAINT = -1.7  # score of Shi and Tomasi below which there is nothing but noise
 _AROUND = 2.0  # sigma in pixels over which the context is averaged
-_RADII = (2.0, 3.5, 5.0)  # of the circles, in pixels of a level
+RADII = (2.0, 3.5, 5.0)  # of the circles, in pixels of a level
+WIDTHS = (24, 16, 24, 16)  # of the layers of the score network, then of the angle network
 _CIRCLE_LEVELS = (0, 2, 4)  # levels above that of the keypoint at which circles are read
 _FADED = 2.0  # standard deviation (in gray values) around a keypoint below which it is noise
 _REACH = 40  # rows beyond a band that its invariants see; a multiple of 4, like the rows of a band
@@ -132,7 +133,7 @@ class ScoreNetwork(nn.Module):
     center: Tensor
     spread: Tensor
 
-    def __init__(self, width: int = 24, second: int = 16) -> None:
+    def __init__(self, width: int, second: int) -> None:
         super().__init__()
         self.register_buffer("center", torch.zeros(INVARIANTS))
         self.register_buffer("spread", torch.ones(INVARIANTS))
@@ -210,35 +211,33 @@ class AngleNetwork(nn.Module):
     at most 1, says how certain it is.
 
     Shape:
-        circles (N, levels, radii, DIRECTIONS) -> directions (N, 2).
+        pyramid (B, h, w) each, image (N,) int64, level (N,) int64, xy (N, 2) in pixels of the images -> directions (N, 2).
     """
 
     directions: Tensor
+    radii: Tensor
 
-    def __init__(self, width: int = 24, second: int = 16, reach: int = 5) -> None:
+    def __init__(self, width: int, second: int, radii: Sequence[float] = RADII, reach: int = 5) -> None:
         super().__init__()
         around = {"kernel_size": reach, "padding": reach // 2, "padding_mode": "circular"}
         options: dict[str, Any] = around
-        self.first = nn.Conv1d(len(_RADII) * len(_CIRCLE_LEVELS), width, **options)
+        self.first = nn.Conv1d(len(radii) * len(_CIRCLE_LEVELS), width, **options)
         self.second = nn.Conv1d(width, second, **options)
         self.last = nn.Conv1d(second, 1, **options)
         angle = torch.arange(DIRECTIONS) * (2 * torch.pi / DIRECTIONS)
         self.register_buffer("directions", torch.stack([angle.cos(), angle.sin()], 1), persistent=False)
+        self.register_buffer("radii", torch.tensor(radii))
 
-    def forward(self, circles: Tensor) -> Tensor:
-        values = circles.flatten(1, 2)
+    def forward(self, pyramid: Sequence[Tensor], image: Tensor, level: Tensor, xy: Tensor) -> Tensor:
+        values = _read_circles(pyramid, image, level, xy, self.radii).flatten(1, 2)
         values = values - values.mean((1, 2), keepdim=True)
         values = values / (values.square().mean((1, 2), keepdim=True).sqrt() + _FADED)
         values = self.last(F.relu(self.second(F.relu(self.first(values)))))[:, 0]
         return values.softmax(1) @ self.directions
 
 
-def read_circles(pyramid: Sequence[Tensor], image: Tensor, level: Tensor, xy: Tensor) -> Tensor:
-    """Read the images on circles of several radii around keypoints, in several levels.
-
-    Shape:
-        image (N,) int64, level (N,) int64, xy (N, 2) in pixels of the images -> (N, levels, radii, DIRECTIONS) gray values.
-    """
+def _read_circles(pyramid: Sequence[Tensor], image: Tensor, level: Tensor, xy: Tensor, radii: Tensor) -> Tensor:
+    """Read images on circles around keypoints, in several levels: (N, levels, radii, DIRECTIONS) gray values."""
     device, (height, width) = xy.device, pyramid[0].shape[1:]
     # All levels in one buffer, so that the circles of all keypoints are read at once.
     pixels = torch.cat([blur(each, 1.0).flatten() for each in pyramid])
@@ -250,7 +249,7 @@ def read_circles(pyramid: Sequence[Tensor], image: Tensor, level: Tensor, xy: Te
     start, rows, columns = table[number].unbind(2)
     missing = torch.exp2((wanted - number) / 2)  # beyond the coarsest level
     angle = torch.arange(DIRECTIONS, device=device) * (2 * math.pi / DIRECTIONS)
-    radius = missing[:, :, None] * torch.tensor(_RADII).to(device)
+    radius = missing[:, :, None] * radii
     corner, parts = start + image[:, None] * rows * columns, []
     for axis, turned, size, whole in ((0, angle.cos(), columns, width), (1, angle.sin(), rows, height)):
         center = (xy[:, axis, None] + 0.5) * (size / whole) - 0.5
@@ -271,18 +270,20 @@ def read_circles(pyramid: Sequence[Tensor], image: Tensor, level: Tensor, xy: Te
 class KeypointNetworks(nn.Module):
     """What the detector `learned` has learned: a score of pixels and an angle of keypoints."""
 
-    def __init__(self) -> None:
+    def __init__(self, widths: Sequence[int] = WIDTHS, radii: Sequence[float] = RADII) -> None:
         super().__init__()
-        self.score = ScoreNetwork()
-        self.angle = AngleNetwork()
+        self.score = ScoreNetwork(widths[0], widths[1])
+        self.angle = AngleNetwork(widths[2], widths[3], radii)
 
 
 @functools.cache
 def load_networks(path: str | Path = WEIGHTS, device: torch.device | str = "cpu") -> KeypointNetworks:
-    """Load networks that ``patchprint train detector`` wrote; by default those of the package."""
-    networks = KeypointNetworks()
+    """Load networks of any widths that ``patchprint train detector`` wrote; by default those of the package."""
     if not Path(path).is_file():
         raise UserError(f"{path} is not there; give weights that patchprint train detector wrote")
     with parsing(path, "weights of a detector"):
-        networks.load_state_dict(load_file(path))
+        state = load_file(path)
+        widths = [len(state[f"{part}.{layer}.bias"]) for part in ("score", "angle") for layer in ("first", "second")]
+        networks = KeypointNetworks(widths, state["angle.radii"].tolist())
+        networks.load_state_dict(state)
     return networks.eval().requires_grad_(False).to(device)

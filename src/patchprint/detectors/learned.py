@@ -17,7 +17,6 @@ from patchprint.detectors._learned_networks import (
     WEIGHTS,
     build_pyramid,
     load_networks,
-    read_circles,
 )
 from patchprint.ops.filters import highest_near
 
@@ -59,7 +58,7 @@ def find_learned_on_gpu(
     if len(found) == 0:
         return found
     level = level_of(found.scale)
-    x, y = networks.angle(read_circles(pyramid, torch.zeros_like(level), level, found.xy)).unbind(1)
+    x, y = networks.angle(pyramid, torch.zeros_like(level), level, found.xy).unbind(1)
     return dataclasses.replace(found, angle=torch.atan2(y, x))
 
 

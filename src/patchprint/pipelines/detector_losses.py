@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchprint.data.builders.crop_pairs import CropPairs, apply, linear_part
-from patchprint.detectors._learned_networks import AngleNetwork, read_circles
+from patchprint.detectors._learned_networks import AngleNetwork
 from patchprint.detectors.learned import PEAK, Peaks, find_peaks, scale_of
 
 FOUND = 3.0  # pixels within which a keypoint is found again
@@ -248,8 +248,8 @@ def _directions(
     """Directions of joined peaks in the second view: those of the first one carried there, and its own, (N, 2) each."""
     found = []
     for peaks, which in ((joined.first.peaks, row), (joined.second.peaks, column)):
-        circles = read_circles(pyramid, peaks.image[pair, which], peaks.level[pair, which], peaks.xy[pair, which])
-        found.append(angle(circles))
+        image, level, xy = (each[pair, which] for each in (peaks.image, peaks.level, peaks.xy))
+        found.append(angle(pyramid, image, level, xy))
     turned = torch.einsum("nij,nj->ni", joined.first.stretch[pair, row], found[0])
     # Its length is still the certainty of the first direction, so that both are rewarded for being certain and right.
     return F.normalize(turned, dim=1) * found[0].norm(dim=1, keepdim=True), found[1]
@@ -274,7 +274,7 @@ def _told_apart(
     for view in (joined.first, joined.second):
         pair, row = (view.kept > 0.05).nonzero(as_tuple=True)
         image, level, xy = (each[pair, row] for each in (view.peaks.image, view.peaks.level, view.peaks.xy))
-        x, y = angle(read_circles(pyramid, image, level, xy)).unbind(1)
+        x, y = angle(pyramid, image, level, xy).unbind(1)
         found = describe(pairs.views, image, xy, scale_of(level), torch.atan2(y, x))
         made = found.new_zeros(*view.kept.shape, found.shape[1])
         made[pair, row] = found

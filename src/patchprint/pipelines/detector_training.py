@@ -1,5 +1,6 @@
 """Train the detector `learned` on images alone: crops and their turned, zoomed, tilted and re-lit copies."""
 
+import copy
 import dataclasses
 import functools
 import json
@@ -20,6 +21,8 @@ from patchprint.common.types import Keypoints
 from patchprint.data.builders.crop_pairs import CropPairs, ImagePair, draw_crop_pairs
 from patchprint.data.builders.planes import Planes, read_planes
 from patchprint.detectors._learned_networks import (
+    RADII,
+    WIDTHS,
     KeypointNetworks,
     build_pyramid,
     invariants,
@@ -70,6 +73,9 @@ class DetectorSettings:
     real: float = 0.5
     # Model whose descriptors should tell the keypoints apart; none: found again is enough.
     model: str = "patchprint.tiny"
+    # Widths of the layers of the score network, then of the angle network; pixels of the circles that the angle is read from.
+    widths: tuple[int, int, int, int] = WIDTHS
+    radii: tuple[float, ...] = RADII
     # Hold one of ten images out, to choose the best weights; without it the last weights are taken.
     hold_out: bool = True
     # Weights of a detector to start from.
@@ -88,6 +94,7 @@ class DetectorSettings:
         return TrainConfig(
             RECIPE, "learned", "found-again", data=tuple(map(str, data)), steps=self.steps, batcher="",
             batch=self.batch, views=2, lr=self.lr, optimizer="adamw", weight_decay=1e-4, schedule="one-cycle", seed=self.seed,
+            network_options={"widths": self.widths, "radii": self.radii},
             batcher_options={"side": self.side, "real": self.real, "model": self.model}, hold_out=self.hold_out,
             init=None if self.init is None else str(self.init), validate_every=self.validate_every,
             checkpoint_every=self.validate_every, log_every=max(1, min(50, self.steps // 20)), device=self.device,
@@ -139,12 +146,12 @@ class DetectorTask(Task):
         self.selected_on = "validation" if len(self.judge) else "nothing"
 
     def create_state(self) -> TrainState:
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(self.config.seed)
-            network = KeypointNetworks()
         if self.config.init:
-            network.load_state_dict(load_networks(self.config.init).state_dict())
+            network = copy.deepcopy(load_networks(self.config.init)).requires_grad_(True)
         else:
+            with torch.random.fork_rng(devices=[]):
+                torch.default_generator.manual_seed(self.config.seed)
+                network = KeypointNetworks(**self.config.network_options)
             self._set_usual_values(network)
         network = network.to(self.device).train()
         optimizer = assembly.create_optimizer(self.config, network)
