@@ -17,6 +17,7 @@ from patchprint.common import distributed as ranks
 from patchprint.common.devices import choose_device
 from patchprint.common.errors import UserError
 from patchprint.common.files import atomic_file
+from patchprint.common.safe_io import safe_join
 from patchprint.common.types import Keypoints
 from patchprint.data.builders.crop_pairs import CropPairs, ImagePair, draw_crop_pairs
 from patchprint.data.builders.planes import Planes, read_planes
@@ -236,7 +237,7 @@ class ImageFolder:
     def read(folder: Path) -> "ImageFolder":
         planes = read_planes(folder)
         names = list_images(folder) if planes is None else planes.names
-        return ImageFolder([folder / name for name in names], planes)
+        return ImageFolder([safe_join(folder, name, folder) for name in names], planes)
 
     def every(self, step: int, start: int, others: bool = False) -> "ImageFolder":
         """Select each ``step``-th image, or the others, and the planes of them alone."""
@@ -269,12 +270,13 @@ class Images:
         folder = self._planes[generator.choice(len(self._planes), p=self._weight)]
         planes = cast(Planes, folder.planes)
         row = int(generator.integers(len(planes)))
-        first, second = (_read(folder.paths[number]) for number in planes.images[row])
+        first, second = (_read(folder.paths[number], None) for number in planes.images[row])  # in pixels of the file
         center, radius = planes.disc[row, :2], float(planes.disc[row, 2])
         return ImagePair((first, second), planes.homography[row], center, radius)
 
 
 def describer(name: str, device: torch.device) -> Describe:
+    """Return what computes descriptors of keypoints in a batch of views, by the model of this name."""
     model = load(name, device, engine="float32")
     if not isinstance(model, NetworkModel):
         raise UserError(f"--model {name} has no network; give one of patchprint models, or none")
@@ -289,5 +291,6 @@ def describer(name: str, device: torch.device) -> Describe:
 
 
 @functools.lru_cache(_IN_MEMORY)
-def _read(path: Path) -> np.ndarray:
-    return limit_size(read_gray(path), SIDE)
+def _read(path: Path, side: int | None = SIDE) -> np.ndarray:
+    image = read_gray(path)
+    return image if side is None else limit_size(image, side)

@@ -77,3 +77,11 @@ def test_planes_of_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(UserError, match="no two images"):
         build(tmp_path / "wall", tmp_path / "none")
     assert not (tmp_path / "none").exists()
+
+
+def test_damaged_planes_are_refused(tmp_path: Path) -> None:
+    good = {"images": np.array([[0, 1]]), "homography": np.eye(3)[None], "disc": np.zeros((1, 3))}
+    for name, wrong in {"images": np.array([[0, 2]]), "disc": np.zeros((1, 2)), "homography": np.eye(3)}.items():
+        np.savez(tmp_path / "planes.npz", names=np.array(["a.png", "b.png"]), **{**good, name: wrong})
+        with pytest.raises(UserError, match="planes"):
+            read_planes(tmp_path)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from patchprint.common import files
-from patchprint.common.errors import UserError, require
+from patchprint.common.errors import UserError, parsing, require
 from patchprint.common.progress import progress
 from patchprint.common.safe_io import read_npz
 from patchprint.data.builders.sfm_scene import SfmScene, find_images, read_scene
@@ -99,7 +99,14 @@ def read_planes(folder: str | Path) -> Planes | None:
     if not path.is_file():
         return None
     found = read_npz(path, "planes of two images")
-    return Planes(found["names"].tolist(), found["images"], found["homography"], found["disc"])
+    with parsing(path, "planes of two images"):
+        planes = Planes(found["names"].tolist(), found["images"], found["homography"], found["disc"])
+        sizes = (planes.images.shape, planes.homography.shape, planes.disc.shape)
+        if sizes != ((len(planes), 2), (len(planes), 3, 3), (len(planes), 3)) or planes.images.max() >= len(
+            planes.names
+        ):
+            raise UserError(f"{path} does not hold planes of two images; build it again")
+    return planes
 
 
 def find_planes(scene: SfmScene, shrink: np.ndarray, side: int, each: int, most: int, seed: int) -> Planes:
