@@ -187,12 +187,13 @@ def _oxford(rows: Callable[[list[Row]], Rows]) -> Listing:
 
 
 def _eth(found: list[Row]) -> Rows:
-    """Models of each scene without and with the ratio test, COLMAP's own SIFT below."""
+    """Models of each scene without and with the ratio test, some with refined keypoints; COLMAP's own SIFT below."""
     for scene in ("fountain", "herzjesu"):
         own = [result for result in found if result["file"].name.startswith(scene)]
         for result in sorted(own, key=lambda r: (r["settings"]["ratio"] is not None, r["scores"]["observations"])):
             ratio = result["settings"]["ratio"] or "none"
-            yield {**result["scores"], "label": f"{scene}, {result['model']['name']}", "ratio": ratio}
+            refined = ", refined" if result["settings"].get("refine") else ""
+            yield {**result["scores"], "label": f"{scene}, {result['model']['name']}{refined}", "ratio": ratio}
         yield {**own[0]["scores"]["colmap_sift"], "label": f"{scene}, COLMAP's own SIFT", "ratio": 0.8}
 
 

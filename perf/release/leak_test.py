@@ -29,7 +29,7 @@ from patchprint.common.types import Features
 from patchprint.interop.images import limit_size, list_images, read_gray
 from patchprint.ops import pooling
 
-MODEL, MAX_SIZE, KEYPOINTS = "patchprint.tiny", 480, 500
+MODEL, MAX_SIZE, KEYPOINTS = "patchprint.tiny", 400, 400
 BITS, NEIGHBORS = 10, 5
 _SIDE, _LOW = 32, 8
 
@@ -129,7 +129,7 @@ def alike(
 
 
 def describe(image: np.ndarray) -> Features:
-    return patchprint.extract(image, MODEL, max_keypoints=KEYPOINTS)
+    return patchprint.extract(image, MODEL, max_keypoints=KEYPOINTS, engine="float32")
 
 
 def fingerprint(images: Mapping[str, np.ndarray]) -> str:
