@@ -1,5 +1,7 @@
-"""Test images among training images are found."""
+"""Test images among training images are found; none of the training images on record is one."""
 
+import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ leaks = pytest.importorskip("perf.release.leak_test")
 from patchprint.data.builders import bundled_images  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
+RESULT = ROOT / "results/training/leaks.json"
 
 
 def small(name: str) -> np.ndarray:
@@ -33,6 +36,18 @@ def test_images_of_other_things_are_not_suspicious() -> None:
     found = leaks.compare({name: small(name) for name in ("coins", "page", "grass")}, {"camera": small("camera")})
     assert found["suspicious"] == [] and found["nearest_hash"] > leaks.BITS
     assert found["pairs_hashed"] == found["pairs_matched"] == 3
+
+
+def test_no_training_image_is_a_test_image_and_the_next_weights_see_no_place_of_one() -> None:
+    scores = json.loads(RESULT.read_text())["scores"]
+    listed = json.loads((ROOT / "results/training/scenes.json").read_text())["images"]
+    wild = json.loads((ROOT / "results/training/wild-photos.json").read_text())["photos"]
+    assert scores["images"]["train"] == {"photos": 465, "wild": wild, "scenes": listed}
+    assert scores["images"]["test"] == {"oxford": 36, "eth": 19}
+    assert scores["nearest_hash"] > leaks.BITS
+    places = {(each["train"].split("/")[1], each["test"].split("/")[1]) for each in scores["suspicious"]}
+    assert places == {("castle", "fountain"), ("entry", "fountain")}, "one courtyard; MODELS.md says so"
+    assert not {"castle", "entry"} & set(re.findall(r"\w+", (ROOT / "perf/release/second_edition.json").read_text()))
 
 
 def test_the_images_beside_the_repository_are_apart_by_their_hashes() -> None:
