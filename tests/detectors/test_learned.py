@@ -14,6 +14,7 @@ from patchprint.detectors import _learned_networks, detect
 from patchprint.detectors._learned_networks import WEIGHTS, build_pyramid, load_networks
 from patchprint.detectors.learned import APART, find_peaks
 from patchprint.metrics.correspondence import within_pixels
+from patchprint.ops import filters
 from patchprint.ops.geometry import wrap_angle
 from support.known_images import correspondences, turned
 
@@ -66,6 +67,18 @@ def test_bands_of_a_large_image_are_those_of_the_whole(monkeypatch: pytest.Monke
     monkeypatch.setattr(_learned_networks, "_BAND", 50_000)
     for band, expected in zip(network.of_pyramid(pyramid), whole, strict=True):
         assert (band - expected).abs().max() < 1e-3
+
+
+def test_without_opencv_the_keypoints_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, where PyTorch computes the filters."""
+    image = data.camera()[:301, :270]
+    expected = detect(image, "learned", max_keypoints=600, spread=False)
+    monkeypatch.setattr(filters, "_is_for_opencv", lambda images: False)
+    found = detect(image, "learned", max_keypoints=600, spread=False)
+    again = within_pixels(expected, found, np.eye(3), 0.01)
+    assert len(again.rows) > 0.99 * len(expected)
+    assert torch.equal(expected.scale[again.rows], found.scale[again.columns])
+    assert wrap_angle(expected.angle[again.rows] - found.angle[again.columns]).abs().quantile(0.99) < 0.01
 
 
 def test_a_batch_is_scored_like_its_images() -> None:
