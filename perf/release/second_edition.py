@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from patchprint.common import files
+from patchprint.common.errors import UserError
 from patchprint.common.safe_io import read_json
 from patchprint.data import splits, track_files
 from patchprint.data.builders.homographies import make_tracks
@@ -106,7 +107,11 @@ def _warp(store: Path, out: Path, detector: str, most: int) -> None:
     stored = track_files.read(store)
     numbers = spread_over(len(stored.sizes), most)
     originals = (stored.image(number) for number in numbers)
-    images, tracks = make_tracks(originals, VIEWS, sum(out.name.encode()), KEYPOINTS, STRENGTH, detector)
+    try:
+        images, tracks = make_tracks(originals, VIEWS, sum(out.name.encode()), KEYPOINTS, STRENGTH, detector)
+    except UserError as error:  # one store without texture must not cost the others their time on the GPU
+        print(f"{out.parent.name}/{out.name} is left out: {error}", flush=True)
+        return
     tracks = dataclasses.replace(tracks, part=splits.by_scene(tracks.scene))
     labels = [f"{stored.names.images[number]} view {view}" for number in numbers for view in range(VIEWS + 1)]
     scenes = [stored.names.images[number] for number in numbers]
