@@ -887,6 +887,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     **{f"speed-{n}": _stage(n, "bench-cpu.json") for n in ("describe", "image", "sample", "latency", "detect", "step")},
     "speed-match": _stage("match", "match-cpu.json"),
     **{f"speed-busy-{name}": _stage(name, "bench-cpu-busy.json") for name in ("describe", "image")},
+    "speed-image-int8": _stage("image", "image-cpu.json"),
     "speed-growth": _growth("growth-cpu.json"),
     "speed-limits": _limits("bench-cpu.json"),
     **{
