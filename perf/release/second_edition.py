@@ -141,7 +141,7 @@ def hand_back(folder: Path, out: Path) -> None:
     kept = [
         path for path in (folder / "run/metrics.jsonl", folder / "run/config.json", folder / "log.txt") if path.exists()
     ]
-    with tarfile.open(out.with_suffix(".tar.xz"), "w:xz") as stream:
+    with tarfile.open(out.with_name(f"{out.name}.tar.xz"), "w:xz") as stream:
         for path in kept:
             stream.add(path, path.name)
         best = folder / "run/best.safetensors"
