@@ -16,4 +16,5 @@ def test_runs_whose_names_begin_alike_do_not_replace_each_other(tmp_path: Path) 
         second_edition.hand_back(folder, tmp_path / "out" / name)
     for name in ("patchprint", "patchprint.tiny"):
         with tarfile.open(tmp_path / "out" / f"{name}.tar.xz") as stream:
-            assert stream.extractfile("log.txt").read().decode() == name
+            stored = stream.extractfile("log.txt")
+            assert stored is not None and stored.read().decode() == name
