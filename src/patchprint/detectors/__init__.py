@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -104,6 +105,15 @@ def check_detector(detector: str, max_keypoints: int | None) -> Detector:
     return DETECTORS[detector]
 
 
+def searches_on_gpu(detector: Detector, device: torch.device) -> bool:
+    """Whether ``device`` is a GPU on which the detector searches.
+
+    The kernels have been compiled and interpreted, but have not run on a GPU yet: until they have, PATCHPRINT_GPU_DETECTION=1
+    must ask for them.
+    """
+    return device.type == "cuda" and detector.find_on_gpu is not None and "PATCHPRINT_GPU_DETECTION" in os.environ
+
+
 def detect(
     image: np.ndarray,
     detector: str = "dog",
@@ -124,7 +134,7 @@ def detect(
         mask: (H, W); keypoints where it is zero are left out.
         spread: give every part of the image its share before the strongest fill the rest.
         upright: set all angles to zero, and count a point that was found with two angles once.
-        device: where they are searched, if the detector can (``Detector.find_on_gpu``).
+        device: where they are searched, if `searches_on_gpu`.
     """
     chosen, place = check_detector(detector, max_keypoints), torch.device(device)
     if mask is not None and np.shape(mask) != image.shape:
@@ -133,7 +143,7 @@ def detect(
     reuse_memory()
 
     def search(pixels: np.ndarray, allowed: np.ndarray | None) -> Keypoints:
-        if chosen.find_on_gpu is not None and place.type == "cuda":
+        if chosen.find_on_gpu is not None and searches_on_gpu(chosen, place):
             found = chosen.find_on_gpu(pixels, max_keypoints, allowed, place)
         else:
             found = chosen.find(pixels, max_keypoints, allowed)

@@ -17,7 +17,7 @@ from patchprint.common.errors import MissingPackageError, UserError, require
 from patchprint.common.processes import WorkerDiedError, run_tasks
 from patchprint.common.progress import Stations, note
 from patchprint.common.types import Keypoints
-from patchprint.detectors import check_detector
+from patchprint.detectors import check_detector, searches_on_gpu
 from patchprint.features.extract import DescribeSettings, Found, describe_found, find_keypoints
 from patchprint.features.model import BASELINES, Model, load
 from patchprint.interop import ray_cluster
@@ -85,8 +85,8 @@ def run_jobs(
 
 def _is_for_gpu(settings: DescribeSettings) -> bool:
     """Whether a GPU finds keypoints and describes them, so that the CPU only reads and writes."""
-    finds = check_detector(settings.detector, None).find_on_gpu is not None
-    return finds and choose_device(settings.device).type == "cuda" and settings.model not in BASELINES
+    detector = check_detector(settings.detector, None)
+    return searches_on_gpu(detector, choose_device(settings.device)) and settings.model not in BASELINES
 
 
 def _run_in_threads(
