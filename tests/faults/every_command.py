@@ -103,6 +103,7 @@ COMMANDS = (
     f"sfm views --out model {FEW} --single-camera",
     f"sfm views --out global {FEW} --single-camera --mapper global --pairs retrieval",
     "data build colmap model/model colmap-store --images views",
+    "data build planes model planes --images views --sparse model/model",
     "localize views/view-1.png model",
     "export start.safetensors --out start.onnx",
     "export patchprint.tiny --out try.html",

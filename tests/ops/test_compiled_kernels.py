@@ -42,7 +42,7 @@ from patchprint import networks
 from patchprint.networks.engines import _cuda_kernels, cuda
 _cuda_kernels._shared_memory = lambda device: memory
 cuda.supports_triton = lambda device: True
-for name, options in (("sdgmnet", dict(input_norm="standard", fovea=3)), ("desdis", dict(fovea=3, size=48))):
+for name, options in (("sdgmnet", {}), ("sdgmnet", dict(input_norm="standard", fovea=3)), ("desdis", dict(fovea=3, size=48))):
     network = networks.create(name, **options).eval()
     raw = cuda.half_precision(network, torch.bfloat16)
     assert isinstance(raw, cuda._Chain), name

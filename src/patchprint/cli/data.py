@@ -86,7 +86,11 @@ def download(
 
 
 def describe(folder: Path) -> dict[str, Any]:
-    """Return the facts of a store from its manifest."""
+    """Return the facts of a store from its manifest, or those of a folder of planes."""
+    from patchprint.data.builders.planes import read_planes
+
+    if (planes := read_planes(folder)) is not None:
+        return {"kind": "planes", "images": len(planes.names), "planes": len(planes)}
     facts = manifest.read(folder)
     if facts["kind"] == "images":
         return {

@@ -271,7 +271,7 @@ def _direction_kernel(  # type: ignore[no-untyped-def]
         counts += tl.sum(tl.where(number[:, None] == lane[None, :], weight[:, None], 0.0), 0)
     # Neighbors in the circle are found by comparing all pairs of bins.
     apart = tl.abs(lane[:, None] - lane[None, :])
-    apart = tl.minimum(apart, _BINS - apart)
+    apart = tl.minimum(apart, -apart + _BINS)
     share = tl.where(apart == 0, 6.0, tl.where(apart == 1, 4.0, tl.where(apart == 2, 1.0, 0.0))) / 16
     is_bin = lane < _BINS
     smooth = tl.where(is_bin, tl.sum(counts[None, :] * share, 1), 0.0)
@@ -282,7 +282,7 @@ def _direction_kernel(  # type: ignore[no-untyped-def]
     is_peak = is_bin & (smooth > before) & (smooth > after) & (smooth >= PEAK * tl.max(smooth, 0))
     curvature = before - 2 * smooth + after
     turned = lane.to(tl.float32) + 0.5 * (before - after) / tl.where(is_peak, curvature, 1.0)
-    angle = (_BINS - turned) * (6.283185307179586 / _BINS)  # rows were counted upwards
+    angle = (-turned + _BINS) * (6.283185307179586 / _BINS)  # rows were counted upwards
     angle = tl.where(angle >= 6.283185307179586, angle - 6.283185307179586, angle)
     rank = tl.cumsum(is_peak.to(tl.int32), 0) - 1
     is_peak &= rank < DIRECTIONS
