@@ -202,3 +202,10 @@ def test_the_real_files_tell_a_patch_and_its_noisy_copy_from_others(name, shared
     noisy = (patches + 0.02 * torch.randn(patches.shape, generator=torch.Generator().manual_seed(0))).clamp(0, 1)
     nearest = torch.cdist(network(patches), network(noisy)).argmin(1)
     assert (nearest == torch.arange(40)).float().mean() > 0.9
+
+
+def test_old_names_of_weights_load_the_new_ones_or_say_what_to_take() -> None:
+    with pytest.warns(FutureWarning, match=r"sdgmnet\.tiny are called patchprint\.tiny now"):
+        assert weights.load_network("sdgmnet.tiny").info.name == "patchprint.tiny"
+    with pytest.raises(ValueError, match=r"sdgmnet\.large are no longer shipped; take patchprint"):
+        weights.load_network("sdgmnet.large")

@@ -20,6 +20,7 @@ import re
 import select
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -82,6 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     # Threads that spin while they wait slow each other down on a busy machine; torch looks at this when it is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    warnings.formatwarning = lambda message, *_, **__: f"{message}\n"  # of Python code, a person wants the sentence
     with _streams():
         try:
             code = _dispatch(arguments)
