@@ -43,6 +43,12 @@ def test_resize(size):
     torch.testing.assert_close(by_pytorch(filters.resize, size), filters.resize(IMAGES, size), atol=2e-3, rtol=0)
 
 
+@pytest.mark.parametrize("size", [(26, 35), (27, 35), (37, 49)])
+def test_shrink(size):
+    torch.testing.assert_close(by_pytorch(filters.shrink, size), filters.shrink(IMAGES, size), atol=2e-3, rtol=0)
+    assert filters.shrink(IMAGES, size).mean() == pytest.approx(float(IMAGES.mean()), rel=1e-5)
+
+
 @pytest.mark.parametrize("radius", [1, 2, 4])
 def test_highest_near(radius):
     with pytest.MonkeyPatch.context() as patch:

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from patchprint.common.errors import UserError, parsing
-from patchprint.ops.filters import DIFFERENCE, SAME, SECOND_DIFFERENCE, blur, resize, separable
+from patchprint.ops.filters import DIFFERENCE, SAME, SECOND_DIFFERENCE, blur, resize, separable, shrink
 
 WEIGHTS = Path(__file__).with_name("learned.safetensors")
 INVARIANTS = 17
@@ -44,11 +44,11 @@ def build_pyramid(images: Tensor, most: int | None = None) -> list[Tensor]:
     """Shrink images in steps of the square root of 2, ``most`` levels: uint8 or float (N, H, W) -> float32 (N, h, w) each."""
     levels, (height, width) = [images.float()], images.shape[1:]
     while most is None or len(levels) < most:
-        shrink = 2 ** (len(levels) / 2)
-        size = (4 * round(height / shrink / 4), 4 * round(width / shrink / 4))  # for `_mean_around`
+        smaller = 2 ** (len(levels) / 2)
+        size = (round(height / smaller), round(width / smaller))
         if min(size) < _SMALLEST:
             break
-        levels.append(resize(blur(levels[0], 0.6) if len(levels) == 1 else levels[-2], size))
+        levels.append(resize(blur(levels[0], 0.6), size) if len(levels) == 1 else shrink(levels[-2], size))
     return levels
 
 

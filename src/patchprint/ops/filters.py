@@ -54,6 +54,23 @@ def resize(images: Tensor, size: tuple[int, int]) -> Tensor:
     return F.interpolate(images[:, None], size, mode="bilinear", align_corners=False)[:, 0]
 
 
+def shrink(images: Tensor, size: tuple[int, int]) -> Tensor:
+    """Shrink to (H, W); a pixel is the mean of the area that it covers: (N, H, W) -> (N, h, w) float32."""
+    if _is_for_opencv(images):
+        cv2 = require("cv2", extra="images")
+        return _each(images, lambda image: cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA))
+    rows, columns = (_shares(*each).to(images) for each in zip(images.shape[1:], size, strict=True))
+    return rows @ images @ columns.T
+
+
+def _shares(length: int, shorter: int) -> Tensor:
+    """Return the share of each of ``length`` pixels in each of ``shorter``: (shorter, length)."""
+    ends = torch.arange(shorter + 1, dtype=torch.float64) * (length / shorter)
+    pixel = torch.arange(length)
+    covered = torch.minimum(ends[1:, None], pixel + 1.0) - torch.maximum(ends[:-1, None], pixel.double())
+    return covered.clamp(min=0) * (shorter / length)
+
+
 def highest_near(images: Tensor, radius: int) -> Tensor:
     """Return the highest value in a disc around each pixel, (N, H, W) -> (N, H, W) without a gradient."""
     images = images.detach()
