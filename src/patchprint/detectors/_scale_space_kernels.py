@@ -1,7 +1,7 @@
 """Triton kernels for `_scale_space`, recorded for images up to a size, so that finding takes one call to the GPU.
 
 All octaves lie in one buffer, each as six levels of a canvas that its images fit into; their size is read on the device.
-Extrema, refined points and keypoints are appended to buffers of fixed room; a search that overflows one is repeated with more.
+Extrema, refined points and keypoints are appended to buffers of fixed size; a search that overflows one is repeated with more.
 The order in which they were appended is left to chance, so that keypoints are sorted by a key of score and place at the end.
 Triton comes with PyTorch's builds for GPUs.
 """
@@ -107,7 +107,7 @@ def _is_extremum(value, high, low, least):  # type: ignore[no-untyped-def]
 
 @triton.jit(do_not_specialize=["octave"])  # each would be compiled for itself
 def _extrema_kernel(  # type: ignore[no-untyped-def]
-    levels, size, found, octaves, counters, offset, stride, area, octave, least, room,
+    levels, size, found, octaves, counters, offset, stride, area, octave, least, capacity,
     BORDER: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     height, width = (2 * tl.load(size)) >> octave, (2 * tl.load(size + 1)) >> octave
@@ -138,14 +138,14 @@ def _extrema_kernel(  # type: ignore[no-untyped-def]
     is3 = inside & _is_extremum(third, high3, low3, least)
     count = is1.to(tl.int32) + is2.to(tl.int32) + is3.to(tl.int32)
     slot = tl.atomic_add(counters, tl.sum(count, 0)) + tl.cumsum(count, 0) - count
-    tl.store(found + slot, place + area, is1 & (slot < room))
-    tl.store(octaves + slot, octave + tl.zeros_like(slot), is1 & (slot < room))
+    tl.store(found + slot, place + area, is1 & (slot < capacity))
+    tl.store(octaves + slot, octave + tl.zeros_like(slot), is1 & (slot < capacity))
     slot += is1.to(tl.int32)
-    tl.store(found + slot, place + 2 * area, is2 & (slot < room))
-    tl.store(octaves + slot, octave + tl.zeros_like(slot), is2 & (slot < room))
+    tl.store(found + slot, place + 2 * area, is2 & (slot < capacity))
+    tl.store(octaves + slot, octave + tl.zeros_like(slot), is2 & (slot < capacity))
     slot += is2.to(tl.int32)
-    tl.store(found + slot, place + 3 * area, is3 & (slot < room))
-    tl.store(octaves + slot, octave + tl.zeros_like(slot), is3 & (slot < room))
+    tl.store(found + slot, place + 3 * area, is3 & (slot < capacity))
+    tl.store(octaves + slot, octave + tl.zeros_like(slot), is3 & (slot < capacity))
 
 
 @triton.jit
@@ -160,13 +160,13 @@ def _rounded(value):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _refining_kernel(  # type: ignore[no-untyped-def]
-    levels, size, table, found, octaves, counters, points, point_octaves, values, room, point_room, contrast, edge,
+    levels, size, table, found, octaves, counters, points, point_octaves, values, capacity, point_capacity, contrast, edge,
     BORDER: tl.constexpr, LAYERS: tl.constexpr, STEPS: tl.constexpr, POINTS: tl.constexpr,
 ):  # fmt: skip
     number = tl.program_id(0) * POINTS + tl.arange(0, POINTS)
     if tl.program_id(0) * POINTS >= tl.load(counters):
         return
-    exists = number < tl.minimum(tl.load(counters), room)
+    exists = number < tl.minimum(tl.load(counters), capacity)
     start, octave = tl.load(found + number, exists, 0), tl.load(octaves + number, exists, 0)
     offset, stride, area = tl.load(table + 3 * octave), tl.load(table + 3 * octave + 1), tl.load(table + 3 * octave + 2)
     height, width = (2 * tl.load(size)) >> octave, (2 * tl.load(size + 1)) >> octave
@@ -216,7 +216,7 @@ def _refining_kernel(  # type: ignore[no-untyped-def]
         settled &= tl.abs(value) * LAYERS >= contrast
     good = (alive & settled).to(tl.int32)
     slot = tl.atomic_add(counters + 1, tl.sum(good, 0)) + tl.cumsum(good, 0) - good
-    kept = (good > 0) & (slot < point_room)
+    kept = (good > 0) & (slot < point_capacity)
     tl.store(points + slot, offset + layer * area + row * stride + column, kept)
     tl.store(point_octaves + slot, octave, kept)
     tl.store(values + 4 * slot, along, kept)
@@ -239,12 +239,12 @@ def _arc_tangent(y, x):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _direction_kernel(  # type: ignore[no-untyped-def]
-    levels, size, table, points, octaves, values, counters, keys, records, point_room, room,
+    levels, size, table, points, octaves, values, counters, keys, records, point_capacity, capacity,
     SIGMA: tl.constexpr, REACH: tl.constexpr, LAYERS: tl.constexpr, PEAK: tl.constexpr, DIRECTIONS: tl.constexpr,
     FIELDS: tl.constexpr, PIXELS: tl.constexpr,
 ):  # fmt: skip
     point = tl.program_id(0)
-    if point >= tl.minimum(tl.load(counters + 1), point_room):
+    if point >= tl.minimum(tl.load(counters + 1), point_capacity):
         return
     start, octave = tl.load(points + point), tl.load(octaves + point)
     offset, stride, area = tl.load(table + 3 * octave), tl.load(table + 3 * octave + 1), tl.load(table + 3 * octave + 2)
@@ -287,7 +287,7 @@ def _direction_kernel(  # type: ignore[no-untyped-def]
     rank = tl.cumsum(is_peak.to(tl.int32), 0) - 1
     is_peak &= rank < DIRECTIONS
     slot = tl.atomic_add(counters + 2, tl.sum(is_peak.to(tl.int32), 0)) + rank
-    kept = is_peak & (slot < room)
+    kept = is_peak & (slot < capacity)
     unit = tl.exp2(octave.to(tl.float32) - 1)
     score = tl.load(values + 4 * point + 3)
     place = (start.to(tl.int64) * DIRECTIONS + rank.to(tl.int64)) & 0xFFFFFFFF
@@ -310,10 +310,10 @@ def find(image: Tensor, contrast: float, edge: float, device: torch.device) -> K
     size = torch.tensor([height, width], dtype=torch.int32).view(torch.uint8)
     given = torch.cat([size.to(image.device), image.flatten()])
     tall, wide = (-(-side // _CANVAS) * _CANVAS for side in image.shape)
-    room = 1
+    factor = 1
     while True:
         with _turn:
-            key = tall, wide, contrast, edge, room, device
+            key = tall, wide, contrast, edge, factor, device
             prepared = _prepared.get(key, partial(_Prepared.make, *key))
             found = prepared.run(given)
             counts = found[0, :3].long().tolist()
@@ -321,7 +321,7 @@ def find(image: Tensor, contrast: float, edge: float, device: torch.device) -> K
             rows = rows[rows[:, 5] > 0]  # a copy: the next search overwrites what was found
         if prepared.search.fits(counts):
             return Keypoints(rows[:, :2], rows[:, 2], rows[:, 3], rows[:, 4])
-        room *= 4
+        factor *= 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,8 +333,8 @@ class _Prepared:
     pixels: int
 
     @staticmethod
-    def make(height: int, width: int, contrast: float, edge: float, room: int, device: torch.device) -> _Prepared:
-        search = _Search.prepare(height, width, contrast, edge, room, device)
+    def make(height: int, width: int, contrast: float, edge: float, factor: int, device: torch.device) -> _Prepared:
+        search = _Search.prepare(height, width, contrast, edge, factor, device)
         if device.type != "cuda":  # Triton's interpreter
             return _Prepared(search, search, height * width)
         size = torch.tensor([height, width], dtype=torch.int32, device=device).view(torch.uint8)
@@ -354,11 +354,11 @@ class _Search:
     weights: dict[float, Tensor]
     contrast: float
     edge: float
-    rooms: tuple[int, int, int]
+    capacities: tuple[int, int, int]
 
     @staticmethod
-    def prepare(height: int, width: int, contrast: float, edge: float, room: int, device: torch.device) -> _Search:
-        """Prepare a search in a canvas (height, width) whose buffers are ``room`` times as large as usual."""
+    def prepare(height: int, width: int, contrast: float, edge: float, factor: int, device: torch.device) -> _Search:
+        """Prepare a search in a canvas (height, width) whose buffers are ``factor`` times as large as usual."""
         octaves, offset = [], 0
         for octave in range(plain.num_octaves(height, width)):
             tall, wide = (2 * height) >> octave, -(-((2 * width) >> octave) // _ALIGNED) * _ALIGNED
@@ -366,12 +366,14 @@ class _Search:
             offset += _LEVELS * tall * wide
         rows = [[start, wide, tall * wide] for start, tall, wide in octaves]
         weights = {each: torch.tensor(plain.gaussian(each), device=device) for each in (_FIRST, *plain.sigmas())}
-        pixels = max(height * width, 1 << 16) * room
-        rooms = pixels // 8, pixels // 24, pixels // 16
-        return _Search(octaves, torch.tensor(rows, dtype=torch.int32, device=device), weights, contrast, edge, rooms)
+        pixels = max(height * width, 1 << 16) * factor
+        capacities = pixels // 8, pixels // 24, pixels // 16
+        return _Search(
+            octaves, torch.tensor(rows, dtype=torch.int32, device=device), weights, contrast, edge, capacities
+        )
 
     def __call__(self, given: Tensor) -> Tensor:
-        """Search an image: its height and width as int32 and its pixels, in bytes -> (1 + room, FIELDS).
+        """Search an image: its height and width as int32 and its pixels, in bytes -> (1 + capacity, FIELDS).
 
         The first row counts extrema, points and keypoints; the keypoints follow, strongest first.
         """
@@ -379,7 +381,7 @@ class _Search:
         levels = torch.empty(sum(_LEVELS * tall * wide for _, tall, wide in self.octaves), device=device)
         between = torch.empty(self.octaves[0][1] * self.octaves[0][2], device=device)
         counters = torch.zeros(3, dtype=torch.int32, device=device)
-        extrema, points, most = self.rooms
+        extrema, points, most = self.capacities
         found, octaves = (torch.empty(extrema, dtype=torch.int32, device=device) for _ in range(2))
         for octave, (offset, tall, wide) in enumerate(self.octaves):
             level = list(levels[offset:].split(tall * wide)[:_LEVELS])
@@ -445,4 +447,4 @@ class _Search:
             )  # fmt: skip
 
     def fits(self, counts: list[int]) -> bool:
-        return all(count <= room for count, room in zip(counts, self.rooms, strict=True))
+        return all(count <= most for count, most in zip(counts, self.capacities, strict=True))

@@ -102,11 +102,11 @@ def _place(
         if shrink > 2:
             continue
         reach = side / shrink
-        room = np.array([image.shape[1] - reach, image.shape[0] - reach])
+        last = np.array([image.shape[1] - reach, image.shape[0] - reach])
         if pair.center is None:
-            corner = generator.uniform(0, 1, 2) * room
+            corner = generator.uniform(0, 1, 2) * last
         else:
-            corner = (pair.center + generator.uniform(-0.2, 0.2, 2) * reach - reach / 2).clip(0, room)
+            corner = (pair.center + generator.uniform(-0.2, 0.2, 2) * reach - reach / 2).clip(0, last)
         left, top = corner.astype(int)
         if image[top : top + int(reach), left : left + int(reach)].std() > _FLAT:
             break
