@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=240.0)
     parser.add_argument("--only", nargs="+", default=[*CHECKS, *TIMES], help="sections")
     given = parser.parse_args()
-    os.environ["PATCHPRINT_GPU_DETECTION"] = "1"
+    os.environ["PATCHPRINT_NEW_KERNELS"] = "1"
     if given.action == "prepare":
         prepare(given.folder, given.shared)
     elif given.action == "section":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -17,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.common.devices import reuse_memory
+from patchprint.common.devices import reuse_memory, tries_new_kernels
 from patchprint.common.errors import UserError
 from patchprint.common.registry import FileRegistry
 from patchprint.common.types import Keypoints
@@ -106,12 +105,8 @@ def check_detector(detector: str, max_keypoints: int | None) -> Detector:
 
 
 def searches_on_gpu(detector: Detector, device: torch.device) -> bool:
-    """Whether ``device`` is a GPU on which the detector searches.
-
-    The kernels have been compiled and interpreted, but have not run on a GPU yet: until they have, PATCHPRINT_GPU_DETECTION=1
-    must ask for them.
-    """
-    return device.type == "cuda" and detector.find_on_gpu is not None and "PATCHPRINT_GPU_DETECTION" in os.environ
+    """Whether ``device`` is a GPU on which the detector searches."""
+    return detector.find_on_gpu is not None and tries_new_kernels(device)
 
 
 def detect(
