@@ -148,7 +148,7 @@ def pack(arguments: argparse.Namespace) -> None:
         if not (data / name).exists():
             labeled_images.build(data / f"{name}.zip", data / name)
     for item in read_list(arguments.list):
-        known = [] if item.name else list((ROOT / "results").glob(f"*/{item.study}/{item.study}.json"))
+        known = list((ROOT / "results").glob(f"*/{item.folder}/{item.study}.json"))
         _take_over(item.plans(arguments.work), known, STUDIES[item.study])
     found = importlib.util.find_spec(_BACKBONE)
     assert found is not None and found.origin is not None
