@@ -2,7 +2,7 @@ r"""Train detectors side by side on a GPU machine that is lent for minutes, each
 
     patchprint data build planes SCENE data/planes/NAME --max-size 640 --quality 75       # of each scene
     python -m perf.release.train_detectors --carried data/planes --seconds 1000 --out OUT          # there
-    python -m perf.experiments.detector_choice --found dog learned detectors/*/last.safetensors ... # here, on other scenes
+    python -m perf.experiments.keypoint_choice --found dog learned detectors/*/last.safetensors ... # here, on other scenes
 
 How fast a step is depends on what else the machine does, so the learning rate follows the clock, not the steps. Weights (a
 running average) and a checkpoint are written every minute; the same command goes on from there, for what is left of
