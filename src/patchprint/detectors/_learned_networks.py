@@ -32,6 +32,8 @@ _FAINT = -1.7  # score of Shi and Tomasi below which there is nothing but noise
 _AROUND = 2.0  # sigma in pixels over which the context is averaged
 RADII = (2.0, 3.5, 5.0)  # of the circles, in pixels of a level
 WIDTHS = (24, 16, 24, 16)  # of the layers of the score network, then of the angle network
+REACH = 9  # directions that a layer of the angle network sees together
+WITHIN = 0.25  # radians within which two directions agree
 _CIRCLE_LEVELS = (0, 2, 4)  # levels above that of the keypoint at which circles are read
 _FADED = 2.0  # standard deviation (in gray values) around a keypoint below which it is noise
 _REACH = 40  # rows beyond a band that its invariants see; a multiple of 4, like the rows of a band
@@ -217,7 +219,7 @@ class AngleNetwork(nn.Module):
     directions: Tensor
     radii: Tensor
 
-    def __init__(self, width: int, second: int, radii: Sequence[float] = RADII, reach: int = 5) -> None:
+    def __init__(self, width: int, second: int, radii: Sequence[float] = RADII, reach: int = REACH) -> None:
         super().__init__()
         around = {"kernel_size": reach, "padding": reach // 2, "padding_mode": "circular"}
         options: dict[str, Any] = around
@@ -229,11 +231,20 @@ class AngleNetwork(nn.Module):
         self.register_buffer("radii", torch.tensor(radii))
 
     def forward(self, pyramid: Sequence[Tensor], image: Tensor, level: Tensor, xy: Tensor) -> Tensor:
+        return self.read(self.chances(pyramid, image, level, xy))
+
+    def chances(self, pyramid: Sequence[Tensor], image: Tensor, level: Tensor, xy: Tensor) -> Tensor:
+        """Return the probability of each of the directions, (N, DIRECTIONS)."""
         values = _read_circles(pyramid, image, level, xy, self.radii).flatten(1, 2)
         values = values - values.mean((1, 2), keepdim=True)
         values = values / (values.square().mean((1, 2), keepdim=True).sqrt() + _FADED)
-        values = self.last(F.relu(self.second(F.relu(self.first(values)))))[:, 0]
-        return values.softmax(1) @ self.directions
+        return self.last(F.relu(self.second(F.relu(self.first(values)))))[:, 0].softmax(1)
+
+    def read(self, chances: Tensor) -> Tensor:
+        """Return the mean direction around the most likely one, (N, 2): between two likely ones lies none."""
+        cosine = self.directions @ self.directions.T
+        best = (chances @ nearness(cosine, WITHIN)).argmax(1)
+        return (chances * nearness(cosine, 1.4 * WITHIN)[best]) @ self.directions
 
 
 def _read_circles(pyramid: Sequence[Tensor], image: Tensor, level: Tensor, xy: Tensor, radii: Tensor) -> Tensor:
@@ -267,13 +278,18 @@ def _read_circles(pyramid: Sequence[Tensor], image: Tensor, level: Tensor, xy: T
     return torch.lerp(above, below, dy)
 
 
+def nearness(cosine: Tensor, within: float) -> Tensor:
+    """How near directions are to each other, in (0, 1], from the cosine between them; ``within`` radians are near."""
+    return torch.exp((cosine - 1) / within**2)
+
+
 class KeypointNetworks(nn.Module):
     """What the detector `learned` has learned: a score of pixels and an angle of keypoints."""
 
-    def __init__(self, widths: Sequence[int] = WIDTHS, radii: Sequence[float] = RADII) -> None:
+    def __init__(self, widths: Sequence[int] = WIDTHS, radii: Sequence[float] = RADII, reach: int = REACH) -> None:
         super().__init__()
         self.score = ScoreNetwork(widths[0], widths[1])
-        self.angle = AngleNetwork(widths[2], widths[3], radii)
+        self.angle = AngleNetwork(widths[2], widths[3], radii, reach)
 
 
 @functools.cache
@@ -284,6 +300,6 @@ def load_networks(path: str | Path = WEIGHTS, device: torch.device | str = "cpu"
     with parsing(path, "weights of a detector"):
         state = load_file(path)
         widths = [len(state[f"{part}.{layer}.bias"]) for part in ("score", "angle") for layer in ("first", "second")]
-        networks = KeypointNetworks(widths, state["angle.radii"].tolist())
+        networks = KeypointNetworks(widths, state["angle.radii"].tolist(), state["angle.first.weight"].shape[2])
         networks.load_state_dict(state)
     return networks.eval().requires_grad_(False).to(device)

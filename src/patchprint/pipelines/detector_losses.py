@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patchprint.data.builders.crop_pairs import CropPairs, apply, linear_part
-from patchprint.detectors._learned_networks import AngleNetwork
+from patchprint.detectors._learned_networks import WITHIN, AngleNetwork, nearness
 from patchprint.detectors.learned import PEAK, Peaks, find_peaks, scale_of
 
 FOUND = 3.0  # pixels within which a keypoint is found again
@@ -20,6 +20,7 @@ _SOFT = 0.3  # scores that decide between kept and not: the temperature of the s
 _LEAST = 15.0  # log-odds below the highest score at which a pixel is as good as none
 _KEPT = 0.2  # probability above which a keypoint teaches place and angle
 _ANGLE_OCTAVES = 0.8
+_OUTLIERS = 0.02  # probability that bounds what directions cost that do not agree at all
 _MOST = 2.5  # times as many peaks are looked at as are kept
 _APART = 8.0  # pixels beyond which a descriptor must differ
 _CLEAR = 0.1  # difference of distances of descriptors that tells a keypoint apart
@@ -251,19 +252,25 @@ def _directions(
         image, level, xy = (each[pair, which] for each in (peaks.image, peaks.level, peaks.xy))
         found.append(angle(pyramid, image, level, xy))
     turned = torch.einsum("nij,nj->ni", joined.first.stretch[pair, row], found[0])
-    # Its length is still the certainty of the first direction, so that both are rewarded for being certain and right.
-    return F.normalize(turned, dim=1) * found[0].norm(dim=1, keepdim=True), found[1]
+    return turned, found[1]
 
 
 def _angle(pyramid: Sequence[Tensor], joined: Joined, enough: Tensor, angle: AngleNetwork) -> Tensor:
-    """Cosine between the directions of keypoints that were found in both views, negative."""
+    """Negative logarithm of the probability that directions of both views agree, drawn by their chances, where both were found.
+
+    A cosine of mean directions rewards the middle of two likely ones, and 40 degrees more than 60; this one, being right.
+    """
     usable = (
         (joined.octaves < _ANGLE_OCTAVES) & (joined.first.kept.detach() > _KEPT)[:, :, None] & enough[:, None, None]
     )
     pair, row, column = _mutual(joined.distance.masked_fill(~usable, torch.inf))
-    turned, own = _directions(pyramid, joined, pair, row, column, angle)
-    found = max(1, len(pair))
-    return -(turned * own).sum() / found - 0.1 * F.cosine_similarity(turned, own).sum() / found
+    chances = []
+    for peaks, which in ((joined.first.peaks, row), (joined.second.peaks, column)):
+        image, level, xy = (each[pair, which] for each in (peaks.image, peaks.level, peaks.xy))
+        chances.append(angle.chances(pyramid, image, level, xy))
+    turned = F.normalize(torch.einsum("nij,dj->ndi", joined.first.stretch[pair, row], angle.directions), dim=2)
+    agree = torch.einsum("nd,nde,ne->n", chances[0], nearness(turned @ angle.directions.T, WITHIN), chances[1])
+    return -(agree + _OUTLIERS).log().sum() / max(1, len(pair))
 
 
 def _told_apart(

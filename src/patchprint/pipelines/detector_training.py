@@ -23,6 +23,7 @@ from patchprint.data.builders.crop_pairs import CropPairs, ImagePair, draw_crop_
 from patchprint.data.builders.planes import Planes, read_planes
 from patchprint.detectors._learned_networks import (
     RADII,
+    REACH,
     WIDTHS,
     KeypointNetworks,
     build_pyramid,
@@ -37,7 +38,7 @@ from patchprint.networks.weights import to_bytes
 from patchprint.ops.sampling import ImagePyramids, cut_patches
 from patchprint.pipelines.detector_losses import Describe, measure, pair_losses
 from patchprint.pipelines.training_run import resumed_config, train_task
-from patchprint.training import assembly
+from patchprint.training import assembly, checkpoint
 from patchprint.training.checkpoint import TrainState
 from patchprint.training.config import TrainConfig
 from patchprint.training.held_out import Measured
@@ -77,6 +78,8 @@ class DetectorSettings:
     # Widths of the layers of the score network, then of the angle network; pixels of the circles that the angle is read from.
     widths: tuple[int, int, int, int] = WIDTHS
     radii: tuple[float, ...] = RADII
+    # Directions of 32 that a layer of the angle network sees together.
+    reach: int = REACH
     # Hold one of ten images out, to choose the best weights; without it the last weights are taken.
     hold_out: bool = True
     # Weights of a detector to start from.
@@ -95,7 +98,7 @@ class DetectorSettings:
         return TrainConfig(
             RECIPE, "learned", "found-again", data=tuple(map(str, data)), steps=self.steps, batcher="",
             batch=self.batch, views=2, lr=self.lr, optimizer="adamw", weight_decay=1e-4, schedule="one-cycle", seed=self.seed,
-            network_options={"widths": self.widths, "radii": self.radii},
+            network_options={"widths": self.widths, "radii": self.radii, "reach": self.reach},
             batcher_options={"side": self.side, "real": self.real, "model": self.model}, hold_out=self.hold_out,
             init=None if self.init is None else str(self.init), validate_every=self.validate_every,
             checkpoint_every=self.validate_every, log_every=max(1, min(50, self.steps // 20)), device=self.device,
@@ -158,7 +161,8 @@ class DetectorTask(Task):
         optimizer = assembly.create_optimizer(self.config, network)
         paths = self.images.paths
         data = f"{len(paths)} images from {paths[0].name} to {paths[-1].name}, {self.images.num_planes} planes"
-        return TrainState(network, nn.Identity(), optimizer, None, data=data)
+        average = {name: value.clone() for name, value in checkpoint.averaged(network).items()}
+        return TrainState(network, nn.Identity(), optimizer, average if self.config.average else None, data=data)
 
     def create_step(self, state: TrainState) -> Step:
         return _DetectorStep(self.config, state, self.device, self.images, self.describe)
