@@ -74,7 +74,7 @@ def measure(matcher: str, count: int, given: argparse.Namespace) -> dict[str, An
         found = match(a, b, name, device=given.device, **({"record": True} if recorded else {}))
         times.append((time.perf_counter() - clock, time.process_time() - cpu))
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    wall, cpu = (round(min(column), 4) for column in zip(*times, strict=True))
+    wall, cpu = (round(min(column), 6) for column in zip(*times, strict=True))
     return {"seconds": wall, "cpu_seconds": cpu, "peak_mib": round((after - before) / 1024, 1), "matches": len(found)}
 
 
