@@ -154,7 +154,7 @@ def graph(lease: Lease) -> None:
         def compare(record: bool, pair: tuple[Features, Features], here: set[tuple[int, ...]]) -> list[float]:
             shares = []
             for _ in range(2):  # the second replays what the first recorded
-                found = patchprint.match(*pair, "graph", device=lease.device, **({"record": True} if record else {}))
+                found = patchprint.match(*pair, "graph", device=lease.device, record=record)
                 there = set(map(tuple, found.indices.tolist()))
                 shares.append(len(here & there) / len(here | there))
             assert len(here) > len(pair[0]) // 4 and min(shares) > 0.99, (len(here), shares)

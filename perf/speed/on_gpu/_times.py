@@ -132,8 +132,8 @@ def graph_matcher(lease: Lease) -> None:
     if lease.device.type == "cuda" and not lease.brief:
         a, b = graph_speed.features(_COUNT)
         for record in (False, True):
-            options = {"record": True} if record else {}
-            attempt("profile", partial(profile, partial(match, a, b, "graph", device=lease.device, **options), rows=20))
+            work = partial(match, a, b, "graph", device=lease.device, record=record)
+            attempt("profile", partial(profile, work, rows=20))
 
 
 def growth_by_keypoints(lease: Lease) -> None:
