@@ -16,6 +16,7 @@ import argparse
 import importlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -136,7 +137,8 @@ def section(folder: Path, name: str, brief: bool, wait: bool) -> None:
 def run(folder: Path, out: Path, seconds: float, only: list[str], brief: bool = False) -> None:
     began = time.monotonic()
     results, log = folder / "results", out / "on-gpu.log"
-    results.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(results, ignore_errors=True)  # those of a brief run count for nothing
+    results.mkdir(parents=True)
     out.mkdir(parents=True, exist_ok=True)
     chosen = {each for name in only for each in {"checks": CHECKS, "times": TIMES}.get(name, [name])}
     environment = _environment(folder)
