@@ -140,7 +140,10 @@ def run(folder: Path, out: Path, seconds: float, only: list[str], brief: bool = 
     shutil.rmtree(results, ignore_errors=True)  # those of a brief run count for nothing
     results.mkdir(parents=True)
     out.mkdir(parents=True, exist_ok=True)
-    chosen = {each for name in only for each in {"checks": CHECKS, "times": TIMES}.get(name, [name])}
+    groups = {"checks": list(CHECKS), "times": list(TIMES)}
+    chosen = {each for name in only for each in groups.get(name, [name])}
+    if unknown := chosen - {*CHECKS, *TIMES}:
+        raise SystemExit(f"no section is called {', '.join(sorted(unknown))}; there are {', '.join([*CHECKS, *TIMES])}")
     environment = _environment(folder)
     failed: list[str] = []
 

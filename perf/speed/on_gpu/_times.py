@@ -96,7 +96,7 @@ def contest_stages(lease: Lease) -> None:
     setup = contest.Contest(data, lease.device, _MODELS, [AUTO], _OTHERS)
     attempt("models", partial(setup.ours, [AUTO]))
     attempt("others", setup.others)
-    for stage in ("image", "match", "latency", "keypoints", "detect", "sample", "describe", "limits"):
+    for stage in ("image", "match", "latency", "keypoints", "sample", "describe", "limits", "detect"):
 
         def run(stage: str = stage) -> dict[str, float]:
             scores[stage] = contest.STAGES[stage](setup).score(stage, lease.rounds, lease.device)
@@ -131,9 +131,9 @@ def graph_matcher(lease: Lease) -> None:
             lease.keep_result("graph-matcher-h200", record)
     if lease.device.type == "cuda" and not lease.brief:
         a, b = graph_speed.features(_COUNT)
-        for record in (False, True):
-            work = partial(match, a, b, "graph", device=lease.device, record=record)
-            attempt("profile", partial(profile, work, rows=20))
+        for recorded in (False, True):
+            work_of_one = partial(match, a, b, "graph", device=lease.device, record=recorded)
+            attempt("profile", partial(profile, work_of_one, rows=20))
 
 
 def growth_by_keypoints(lease: Lease) -> None:
