@@ -18,12 +18,14 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 
 from patchprint.common import files, provenance
 from patchprint.common.devices import choose_device, single_thread
+from patchprint.common.provenance import Result
 from patchprint.features import load
 from patchprint.features.extract import DescribeSettings, describe_found, find_keypoints
 from patchprint.interop.images import read_gray
@@ -46,35 +48,31 @@ def main() -> None:
     )
     parser.add_argument("--workers", type=int, default=None, help="default: as describe_folder chooses")
     arguments = parser.parse_args()
-    started, photos = time.monotonic(), open_images(arguments.photos)
-    settings = DescribeSettings(model=arguments.model, max_keypoints=photos.count, device=arguments.device)
-    on_gpu = choose_device(arguments.device).type == "cuda"
+    result = measure(
+        open_images(arguments.photos),
+        model=arguments.model,
+        device=arguments.device,
+        counts=arguments.counts,
+        workers=arguments.workers,
+    )
+    print(result.scores)
+    files.write_json(arguments.out, result.to_json())
+
+
+def measure(
+    photos: BenchImages, *, model: str, device: str, counts: tuple[int, int], workers: int | None = None
+) -> Result:
+    """Time each station, and a smaller and a larger folder of copies of the photos."""
+    started, place = time.monotonic(), choose_device(device)
+    settings = DescribeSettings(model=model, max_keypoints=photos.count, device=device)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        scores = {
-            "stations_ms": stations(photos, settings, folder),
-            **(
-                {}
-                if on_gpu
-                else {"detected_per_second": detected_per_second(photos, arguments.workers or os.cpu_count() or 1)}
-            ),
-            **rate(photos, settings, arguments.counts, arguments.workers, folder),
-        }
-    print(scores)
-    result = provenance.record(
-        "folder",
-        settings={
-            "device": choose_device(arguments.device).type,
-            "model": arguments.model,
-            "counts": list(arguments.counts),
-            "workers": arguments.workers,
-            "cores": os.cpu_count(),
-        },
-        scores=scores,
-        data=photos.facts(),
-        started=started,
-    )
-    files.write_json(arguments.out, result.to_json())
+        scores: dict[str, Any] = {"stations_ms": stations(photos, settings, folder)}
+        if place.type != "cuda":
+            scores["detected_per_second"] = detected_per_second(photos, workers or os.cpu_count() or 1)
+        scores |= rate(photos, settings, counts, workers, folder)
+    facts = {"device": place.type, "model": model, "counts": list(counts), "workers": workers, "cores": os.cpu_count()}
+    return provenance.record("folder", settings=facts, scores=scores, data=photos.facts(), started=started)
 
 
 def stations(photos: BenchImages, settings: DescribeSettings, folder: Path) -> dict[str, float]:

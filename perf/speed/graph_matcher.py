@@ -71,10 +71,10 @@ def measure(matcher: str, count: int, given: argparse.Namespace) -> dict[str, An
         clock, cpu = time.perf_counter(), time.process_time()
         # The result is on the CPU, so that nothing is left to be waited for.
         name, _, recorded = matcher.partition(", ")
-        found = match(a, b, name, device=given.device, **({"record": True} if recorded else {}))
+        found = match(a, b, name, device=given.device, **({"record": bool(recorded)} if name == "graph" else {}))
         times.append((time.perf_counter() - clock, time.process_time() - cpu))
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    wall, cpu = (round(min(column), 4) for column in zip(*times, strict=True))
+    wall, cpu = (round(min(column), 6) for column in zip(*times, strict=True))
     return {"seconds": wall, "cpu_seconds": cpu, "peak_mib": round((after - before) / 1024, 1), "matches": len(found)}
 
 

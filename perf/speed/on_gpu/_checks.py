@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -12,10 +13,12 @@ import numpy as np
 import torch
 
 import patchprint
+from patchprint.common.types import Features
 from patchprint.detectors import DETECTORS, detect
 from patchprint.features import describe_keypoints
 from patchprint.features.extract import DescribeSettings
 from patchprint.storage.feature_folder import describe_folder
+from perf.speed import graph_matcher
 from perf.speed.on_gpu import _step_kernels
 from perf.speed.on_gpu._common import Lease, attempt, found_again
 
@@ -75,10 +78,32 @@ def dog(lease: Lease) -> None:
                 return [len(theirs), len(ours), *(round(share, 5) for share in again)]
 
             table[f"{name}, {detector}"] = attempt(f"{name}, {detector}", compare)
-    large = np.tile(next(iter(lease.real.values())), (5, 4))[:3000, :3200]  # searched in tiles
-    here, there = (detect(large, max_keypoints=3000, device=device) for device in ("cpu", lease.device))
-    table["tiles"] = [len(here), len(there), found_again(here, there)]
-    print("tiles", table["tiles"])
+
+    def tiles() -> list[float]:
+        large = np.tile(next(iter(lease.real.values())), (5, 4))[:3000, :3200]  # searched in tiles
+        here, there = (detect(large, max_keypoints=3000, device=device) for device in ("cpu", lease.device))
+        again = [found_again(here, there), found_again(there, here)]
+        assert min(again) >= 0.97, again
+        return [len(here), len(there), *again]
+
+    def learned(image: np.ndarray) -> list[float]:
+        here, there = (detect(image, "learned", max_keypoints=1000, device=device) for device in ("cpu", lease.device))
+        again = [found_again(here, there), found_again(there, here)]
+        assert min(again) >= 0.97, again
+        return [len(here), len(there), *again]
+
+    def threads() -> int:
+        images = list(lease.real.values()) * 4
+        with ThreadPoolExecutor(4) as pool:
+            together = list(pool.map(partial(detect, max_keypoints=1000, device=lease.device), images))
+        for image, found in zip(images, together, strict=True):
+            assert torch.equal(detect(image, max_keypoints=1000, device=lease.device).xy, found.xy)
+        return len(together)
+
+    table["tiles"] = attempt("tiles", tiles)
+    table["threads"] = attempt("threads", threads)
+    for name, image in lease.real.items():
+        table[f"{name}, learned"] = attempt(f"{name}, learned", partial(learned, image))
     lease.keep("dog", table)
 
 
@@ -118,6 +143,25 @@ def extract(lease: Lease) -> None:
             return float((found["0.png"].descriptors - alone.descriptors).abs().max())
 
     attempt("a folder", folder)
+
+
+def graph(lease: Lease) -> None:
+    """Compare matches of the graph matcher with those of the CPU, plain and replayed."""
+    for count in (700, 2000):
+        a, b = graph_matcher.features(count)
+        here = set(map(tuple, patchprint.match(a, b, "graph", device="cpu").indices.tolist()))
+
+        def compare(record: bool, pair: tuple[Features, Features], here: set[tuple[int, ...]]) -> list[float]:
+            shares = []
+            for _ in range(2):  # the second replays what the first recorded
+                found = patchprint.match(*pair, "graph", device=lease.device, record=record)
+                there = set(map(tuple, found.indices.tolist()))
+                shares.append(len(here & there) / len(here | there))
+            assert len(here) > len(pair[0]) // 4 and min(shares) > 0.99, (len(here), shares)
+            return shares
+
+        for record in (False, True):
+            attempt(f"graph, {count}, {'replayed' if record else 'plain'}", partial(compare, record, (a, b), here))
 
 
 def step_kernels(lease: Lease) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from patchprint.common.provenance import Result
 from patchprint.common.types import Keypoints
 from patchprint.ops.geometry import wrap_angle
 from patchprint.pipelines.bench import BenchImages
@@ -24,12 +24,19 @@ _FEWEST = 5  # calls of a measurement
 
 
 class Lease:
-    """The folder that was carried along; ``device`` is the GPU, or the CPU where the script is tried."""
+    """The folder that was carried along; ``device`` is the GPU, or the CPU where the script is tried.
 
-    def __init__(self, folder: Path) -> None:
+    With ``brief`` sections run once, to see that they work.
+    """
+
+    def __init__(self, folder: Path, brief: bool = False) -> None:
         self.folder = folder
+        self.brief = brief
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        sys.path.append(str(folder))  # kornia, where it is not installed
+
+    @property
+    def rounds(self) -> int:
+        return 1 if self.brief else 5
 
     @property
     def bench(self) -> BenchImages:
@@ -44,6 +51,10 @@ class Lease:
         (self.folder / "results").mkdir(exist_ok=True)
         (self.folder / "results" / f"{name}.json").write_text(json.dumps(value, indent=1, default=str))
 
+    def keep_result(self, name: str, result: Result) -> None:
+        """Write a file in the format of results/speed."""
+        self.keep(name, result.to_json())
+
     def kept(self, name: str) -> dict[str, Any]:
         path = self.folder / "results" / f"{name}.json"
         return json.loads(path.read_text()) if path.is_file() else {}
@@ -55,7 +66,7 @@ def attempt(name: str, work: Work) -> Any:
     try:
         found = work()
     except Exception:
-        print(f"FAILED {name}\n{traceback.format_exc()[-2000:]}", flush=True)
+        print(f"FAILED {name}\n{traceback.format_exc()}", flush=True)
         return None
     print(f"{name}: {'done' if found is None else found} ({time.perf_counter() - began:.1f} s)", flush=True)
     return found

@@ -19,23 +19,30 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import patchprint
+from patchprint.common import provenance
 from patchprint.common.errors import MissingPackageError, require
 from patchprint.common.progress import json_lines
 from patchprint.common.types import Features, Keypoints, ModelId
 from patchprint.detectors import detect, dog as dog_module
 from patchprint.features import load
 from patchprint.features.extract import DescribeSettings
+from patchprint.features.model import DEFAULT_MODEL
 from patchprint.matching import match
+from patchprint.networks.engines import AUTO
 from patchprint.networks.hynet import HyNet
 from patchprint.ops.sampling import ImagePyramids, cut_patches
+from patchprint.pipelines import bench
 from patchprint.storage import describe_jobs
 from patchprint.storage.feature_folder import describe_folder
+from perf.speed import contest, folder as speed_of_folder, graph_matcher as graph_speed, training_speed
+from perf.speed.contest import _growth as growth_module
 from perf.speed.on_gpu import _step_kernels
 from perf.speed.on_gpu._common import Lease, attempt, milliseconds, on_device, profile
 
-_MODELS = ("patchprint", "patchprint.fast", "patchprint.tiny", "hardnet")
+_MODELS = ("patchprint", "patchprint.fast", "patchprint.tiny", "patchprint.bits")
+_OTHERS = ("kornia HyNet", "kornia HardNet", "OpenCV SIFT")
 _COUNT = 2000  # keypoints
-_FOLDERS = (40, 640)  # images in the smaller and the larger folder
+_FOLDERS = (100, 900)  # images in the smaller and the larger folder
 _PATCHES = 2048  # of a training step
 # Rows and columns, or pixels, of the programs of `dog`.
 _DOG: tuple[dict[str, Any], ...] = (
@@ -52,6 +59,16 @@ _NEAREST = (
     (128, 128, 32, 8),
     (32, 64, 64, 4),
 )
+# Variants of the training step, and what results call them.
+_STEPS = {
+    "now": "sdgmnet",
+    "all": "sdgmnet, new kernels of norm, first convolution and gradients of weights",
+    "gradient": "sdgmnet, new kernel of gradients of weights",
+    "norm": "sdgmnet, new kernel of the norm",
+    "first": "sdgmnet, new kernel of the first convolution",
+    "plain": "plain eager float32",
+    "hardnet": "hardnet",
+}
 _MAPS = ((32, 32), (64, 16), (128, 8))  # channels and side of the maps of the FRN trunk
 
 
@@ -74,20 +91,59 @@ def _changed(module: ModuleType, changes: Mapping[str, Any], work: Callable[[], 
 
 
 def contest_stages(lease: Lease) -> None:
-    """Run stages of the contest, one by one, since a lease may end at any time."""
-    from perf.speed.contest.__main__ import contest
-
-    data, found = lease.bench, {}
-    for stage in ("match", "latency", "image", "keypoints", "sample", "describe"):
+    """Run stages of the contest, kept one by one, since a lease may end at any time: results/speed/bench-h200.json."""
+    data, scores, started = lease.bench, {}, time.monotonic()
+    setup = contest.Contest(data, lease.device, _MODELS, [AUTO], _OTHERS)
+    attempt("models", partial(setup.ours, [AUTO]))
+    attempt("others", setup.others)
+    for stage in ("image", "match", "latency", "keypoints", "sample", "describe", "limits", "detect"):
 
         def run(stage: str = stage) -> dict[str, float]:
-            result = contest(data, [stage], list(_MODELS), ["auto"], 3, 0, str(lease.device))
-            found[stage] = result.to_json()
-            lease.keep("contest", found)
-            scores = result.scores[stage]["contenders"]
-            return {name: each["best_ms"] for name, each in sorted(scores.items(), key=lambda item: item[1]["best_ms"])}
+            scores[stage] = contest.STAGES[stage](setup).score(stage, lease.rounds, lease.device)
+            every = {**scores, "left_out": setup.left_out}
+            lease.keep_result(
+                "bench-h200", bench.record(data, every, lease.rounds, lease.device, started, busy_cores=0)
+            )
+            found = scores[stage]["contenders"]
+            return {name: each["best_ms"] for name, each in sorted(found.items(), key=lambda item: item[1]["best_ms"])}
 
         attempt(f"contest, {stage}", run)
+
+
+def folder(lease: Lease) -> None:
+    """Images a second of a folder: results/speed/folder-h200.json."""
+    counts = (8, 24) if lease.brief else _FOLDERS
+    result = speed_of_folder.measure(lease.bench, model=DEFAULT_MODEL, device=str(lease.device), counts=counts)
+    lease.keep_result("folder-h200", result)
+    print("   ", result.scores)
+
+
+def graph_matcher(lease: Lease) -> None:
+    """The learned matcher beside the ratio test: results/speed/graph-matcher-h200.json."""
+    started, scores = time.monotonic(), {}
+    settings = {"device": str(lease.device), "threads": torch.get_num_threads(), "rounds": 4 if lease.brief else 30}
+    matchers = ("mutual+ratio", "graph", *(["graph, recorded"] if lease.device.type == "cuda" else []))
+    for count in (_COUNT,) if lease.brief else (_COUNT, 500, 8000):
+        for matcher in matchers:
+            work = partial(graph_speed.measure, matcher, count, Namespace(**settings))
+            scores[f"{matcher}, {count} keypoints"] = attempt(f"{matcher}, {count} keypoints", work)
+            record = provenance.record("graph-matcher-speed", settings=settings, scores=scores, seed=0, started=started)
+            lease.keep_result("graph-matcher-h200", record)
+    if lease.device.type == "cuda" and not lease.brief:
+        a, b = graph_speed.features(_COUNT)
+        for recorded in (False, True):
+            work_of_one = partial(match, a, b, "graph", device=lease.device, record=recorded)
+            attempt("profile", partial(profile, work_of_one, rows=20))
+
+
+def growth_by_keypoints(lease: Lease) -> None:
+    """Time and memory by the number of keypoints: results/speed/growth-h200.json."""
+    counts = (500, 1000) if lease.brief else growth_module.COUNTS
+    models = [DEFAULT_MODEL] if lease.brief else [DEFAULT_MODEL, "patchprint.tiny"]
+    result = growth_module.growth(lease.bench, models, counts, device=str(lease.device))
+    lease.keep_result("growth-h200", result)
+    for model, score in result.scores.items():
+        print("   ", model, score["power_of_time"], [[row["keypoints"], row["seconds"]] for row in score["rows"]])
 
 
 def dog(lease: Lease) -> None:
@@ -187,12 +243,13 @@ def image(lease: Lease) -> None:
     _show(lease, "time of an image", times)
 
 
-def folder(lease: Lease) -> None:
+def threads_of_a_folder(lease: Lease) -> None:
     """Images a second of `describe_folder`, with the time of each station, by threads that use the GPU."""
+    counts = (8, 24) if lease.brief else _FOLDERS
     data, times = lease.bench, {}
     with tempfile.TemporaryDirectory() as name:
         made = Path(name)
-        for count in _FOLDERS:
+        for count in counts:
             (made / str(count)).mkdir()
             for number in range(count):
                 cv2.imwrite(str(made / str(count) / f"{number}.jpg"), data.images[number % len(data.images)])
@@ -200,14 +257,14 @@ def folder(lease: Lease) -> None:
 
             def run(threads: int = threads, model: str = model) -> dict[str, Any]:
                 settings, seconds = DescribeSettings(model=model, max_keypoints=_COUNT, device=str(lease.device)), []
-                for count in _FOLDERS:
+                for count in counts:
                     began, lines = time.perf_counter(), made / f"{count} {threads} {model}.jsonl"
                     with json_lines(lines):
                         describe_folder(made / str(count), made / f"{count} {threads} {model}", settings)
                     seconds.append(time.perf_counter() - began)
                 stations = json.loads(lines.read_text().splitlines()[-1])["stations_ms"]
                 return {
-                    "images_per_second": (_FOLDERS[1] - _FOLDERS[0]) / (seconds[1] - seconds[0]),
+                    "images_per_second": (counts[1] - counts[0]) / (seconds[1] - seconds[0]),
                     "stations_ms": stations,
                 }
 
@@ -287,31 +344,46 @@ def _both(forward: Callable[[], Any], backward: Callable[[], Any]) -> list[float
     return [on_device(forward), on_device(backward)]
 
 
-def step(variant: str) -> Callable[[Lease], None]:
-    """Time the training step as it is ("now"), with one of the kernels of `_step_kernels`, or with "all" of them."""
+def step(variant: str, lease: Lease) -> None:
+    """Time the training step as it is ("now"), with one of the kernels of `_step_kernels`, or with "all" of them.
 
-    def run(lease: Lease) -> None:
-        from perf.speed import training_speed
+    Steps so far are in results/speed/training-speed-h200.json.
+    """
+    started = time.monotonic()
+    norms = _fastest(lease.kept("time of layers"))
+    print("   plans", _step_kernels.PLAN, norms)
+    if variant in ("norm", "all"):
+        _use_norms(norms)
+    if variant in ("first", "gradient", "all"):
 
-        norms = _fastest(lease.kept("time of layers"))
-        print("   plans", _step_kernels.PLAN, norms)
-        if variant in ("norm", "all"):
-            _use_norms(norms)
-        if variant in ("first", "gradient", "all"):
+        def run_blocks(network: HyNet, layer: nn.Module, x: Tensor) -> Tensor:
+            return _run_blocks(variant, network, layer, x)
 
-            def run_blocks(network: HyNet, layer: nn.Module, x: Tensor) -> Tensor:
-                return _run_blocks(variant, network, layer, x)
-
-            HyNet._run_blocks = run_blocks  # type: ignore[assignment]
-        arguments = Namespace(pairs=_PATCHES // 2, width=32, steps=100)
-        source = training_speed.synthetic_images(lease.device)
+        HyNet._run_blocks = run_blocks  # type: ignore[assignment]
+    options = {"width": 32, "dropout": 0.3}
+    arguments = Namespace(
+        pairs=_PATCHES // 2, width=32, steps=10 if lease.brief else 100, data=None,
+        out=lease.folder / "results" / "training-speed-h200.json",
+    )  # fmt: skip
+    if lease.device.type != "cuda":  # to try the script
+        arguments.pairs, arguments.steps, options["width"] = 8, 2, 8
+    source = training_speed.synthetic_images(lease.device)
+    if variant == "plain":
+        found = training_speed.time_plain(source, arguments, options)
+    else:
+        is_profiled = variant in ("now", "all") and not lease.brief
         found = training_speed.time_ours(
-            source, "sdgmnet", arguments, {"width": 32, "dropout": 0.3}, variant in ("now", "all")
+            source, "hardnet" if variant == "hardnet" else "sdgmnet", arguments, options, is_profiled
         )
-        lease.keep(f"step, {variant}", found)
-        print("   ", {name: value for name, value in found.items() if name != "profile"}, flush=True)
+    print("   ", {name: value for name, value in found.items() if name != "profile"}, flush=True)
+    lease.keep(f"step, {variant}", found)
+    measured = {called: kept for name, called in _STEPS.items() if (kept := lease.kept(f"step, {name}"))}
+    training_speed.write_result(measured, arguments, started)
 
-    return run
+
+step_now, step_all, step_gradient, step_norm, step_first, step_plain, step_hardnet = (
+    partial(step, name) for name in ("now", "all", "gradient", "norm", "first", "plain", "hardnet")
+)
 
 
 def _fastest(times: Mapping[str, Any]) -> dict[tuple[int, int], tuple[int, ...]]:

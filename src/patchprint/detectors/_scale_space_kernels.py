@@ -421,7 +421,7 @@ class _Search:
         ordered, order = keys.sort(descending=True)
         records = records[order]
         # Extrema next to each other may have moved to the same place.
-        records[0, 5] = 1
+        records[:1, 5].fill_(1)  # an assignment would copy from the host, which no recording may
         records[1:, 5] = (ordered[1:] != ordered[:-1]).float()
         header = torch.zeros(1, _FIELDS, device=device)
         header[0, :3] = counters
