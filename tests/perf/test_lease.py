@@ -16,8 +16,8 @@ import pytest
 from patchprint.common.safe_io import read_json
 from patchprint.interop.images import encode_image
 from patchprint.networks import weights
-from perf.lease import gpu
-from support import image_sets, training_data
+from perf.lease import gpu, warped
+from support import image_sets, known_images, training_data
 
 ROOT = Path(__file__).resolve().parents[2]
 STORES = ("liberty", "notredame", "radcliffe", "allsouls", "christchurch", "sequences")
@@ -29,6 +29,10 @@ ABSENT = (
 TOY = {"network_options": {"width": 4}, "steps": 60, "batch": 32, "checkpoint_every": 5, "precision": "float32"}
 LIST = [
     {"study": "doap-bins", "only": ["5-*", "10-*"], "changes": TOY, "keep": True},
+    {
+        "study": "doap-mining", "only": ["doap-st-also-mined-seed0"], "changes": {**TOY, "steps": 3},
+        "data": {"train": "warped-sequences", "hpatches": "warped-sequences"},
+    },
     {
         "study": "metric-large", "only": ["plain-*"],
         "changes": {**TOY, "steps": 3, "batch": 4, "init": None, "acceleration": "eager",
@@ -52,10 +56,13 @@ def lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         training_data.images(scenes=3).save(tmp_path / "here/data" / name)
     for source in gpu._IMAGES.values():
         write_zip(tmp_path / "shared" / source)
+    (tmp_path / "shared/photos/toy").mkdir(parents=True)
+    known_images.write_textures(tmp_path / "shared/photos/toy/images", 2, 200, 240)
     (tmp_path / "list.json").write_text(json.dumps(LIST))
     (tmp_path / "absent").mkdir()
     (tmp_path / "absent/sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({ABSENT}))\n")
     monkeypatch.setattr(gpu, "_BACKBONE", "json")  # a small package
+    monkeypatch.setattr(warped, "PLACES", {"toy": 2})
     yield tmp_path
     process = gpu._process(tmp_path / "there")
     if process is not None:
@@ -90,7 +97,7 @@ def test_a_lease_loses_nothing(lease: Path) -> None:
         time.sleep(0.05)
     os.kill(process, signal.SIGKILL)
     said = run_there(lease, 300, "--jobs", "2", "--last")
-    assert "doap-bins: 2 of 2" in said and "metric-large: 1 of 1" in said
+    assert "doap-bins: 2 of 2" in said and "metric-large: 1 of 1" in said and "doap-mining: 1 of 1" in said
     back = {path.name: path.stat().st_size for path in (lease / "out").iterdir()}
     assert len(back) <= 8 and max(back.values()) <= 16 << 20
     call(lease, "unpack", folder=lease / "out", results=lease / "results")
