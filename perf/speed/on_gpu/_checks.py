@@ -83,8 +83,8 @@ def layers(lease: Lease) -> None:
     )  # fmt: skip
     for case in cases:
         found = attempt(f"layer {case}", partial(apart, *case))
-        if found is None or found[1] > 0:
-            for changes in ({"stages": 1}, {"stages": 2}, {"warps": 8}, {"warps": 2}, {"pixels": 128}, {"pixels": 32}):
+        if found is None or found[1] > 0 or case[3] == 16:
+            for changes in ({"warps": 4}, {"stages": 1}, {"stages": 2}, {"warps": 8}, {"warps": 2}, {"pixels": 128}, {"pixels": 32}):
                 attempt(f"layer {case} {changes}", partial(apart, *case, **changes))
 
 
