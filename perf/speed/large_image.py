@@ -1,4 +1,4 @@
-"""Measure memory on an image of 50 megapixels: describing 100,000 keypoints, and detection in tiles.
+"""Measure time and memory on images of 25 to 100 megapixels: describing 100,000 keypoints, and detection in tiles.
 
     python -m perf.speed.large_image --out results/speed/large-image.json
 
@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from patchprint import networks
 from patchprint.common import provenance
 from patchprint.common.files import write_json
 from patchprint.common.types import Keypoints
 from patchprint.detectors import detect
 from patchprint.features import extract, load
+from patchprint.features.model import DEFAULT_MODEL
 
-WIDTH, HEIGHT = 8192, 6144
+SIZES = ("6144x4096", "8192x6144", "12288x8192")  # 25, 50 and 100 megapixels
 
 
 def image(width: int, height: int, seed: int = 0) -> np.ndarray:
@@ -41,12 +41,12 @@ def image(width: int, height: int, seed: int = 0) -> np.ndarray:
     return image
 
 
-def describe(count: int, width: int, height: int, network: str) -> dict[str, Any]:
-    """Describe given keypoints with an untrained network; weights do not change memory or time."""
+def describe(count: int, width: int, height: int, name: str) -> dict[str, Any]:
+    """Describe keypoints at random places, scales and angles."""
     rng = np.random.default_rng(1)
     xy = torch.from_numpy(rng.uniform(0, [width, height], (count, 2)))
     scale, angle = torch.from_numpy(rng.uniform(1.5, 12, count)), torch.from_numpy(rng.uniform(-3, 3, count))
-    model = load(networks.create(network).eval())
+    model = load(name)
     features = extract(image(width, height), model, keypoints=Keypoints(xy, scale, angle))
     return {"keypoints": len(features), "descriptors": list(features.descriptors.shape)}
 
@@ -58,10 +58,11 @@ def find(count: int, width: int, height: int, detector: str) -> dict[str, Any]:
 
 def _run_part(arguments: argparse.Namespace) -> None:
     started = time.monotonic()
+    width, height = (int(side) for side in arguments.sizes[0].split("x"))
     if arguments.part == "describe":
-        numbers = describe(arguments.count, arguments.width, arguments.height, arguments.network)
+        numbers = describe(arguments.count, width, height, arguments.model)
     else:
-        numbers = find(arguments.count, arguments.width, arguments.height, arguments.detector)
+        numbers = find(arguments.count, width, height, arguments.detector)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({**numbers, "seconds": round(time.monotonic() - started, 1), "peak_mib": round(peak, 1)}))
 
@@ -70,10 +71,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--part", choices=["describe", "detect"], help="run one part in this process and print it")
-    parser.add_argument("--count", type=int, default=100_000)
-    parser.add_argument("--width", type=int, default=WIDTH)
-    parser.add_argument("--height", type=int, default=HEIGHT)
-    parser.add_argument("--network", default="hynet")
+    parser.add_argument("--count", type=int, default=100_000, help="keypoints, or the most that are found")
+    parser.add_argument("--sizes", nargs="+", default=list(SIZES), metavar="WIDTHxHEIGHT")
+    parser.add_argument("--model", default=DEFAULT_MODEL)
     parser.add_argument("--detector", default="dog")
     arguments = parser.parse_args()
     if arguments.part:
@@ -81,31 +81,23 @@ def main() -> None:
         return
     if arguments.out is None:
         parser.error("--out is needed")
-    scores = {}
-    for part in ("describe", "detect"):
-        command = [
-            sys.executable,
-            "-m",
-            "perf.speed.large_image",
-            "--part",
-            part,
-            "--network",
-            arguments.network,
-            "--detector",
-            arguments.detector,
-        ]
-        for name in ("count", "width", "height"):
-            command += [f"--{name}", str(getattr(arguments, name))]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        scores[part] = json.loads(done.stdout.splitlines()[-1])
-        print(part, scores[part], flush=True)
+    started, scores = time.monotonic(), {}
+    for size in arguments.sizes:
+        for part in ("describe", "detect"):
+            command = [sys.executable, "-m", "perf.speed.large_image", "--part", part, "--sizes", size]
+            for name in ("model", "detector", "count"):
+                command += [f"--{name}", str(getattr(arguments, name))]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            scores[f"{part}, {size}"] = json.loads(done.stdout.splitlines()[-1])
+            print(part, size, scores[f"{part}, {size}"], flush=True)
     result = provenance.record(
-        "large picture",
-        settings={"width": arguments.width, "height": arguments.height, "detector": arguments.detector},
-        model={"name": f"{arguments.network}, untrained"},
+        "large image",
+        settings={"detector": arguments.detector, "threads": torch.get_num_threads()},
+        model={"name": arguments.model},
         data={"path": "generated"},
         seed=0,
         scores=scores,
+        started=started,
     )
     write_json(arguments.out, result.to_json())
 

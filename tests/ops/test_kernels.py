@@ -70,6 +70,7 @@ PATCHES = """
 from patchprint.ops import sampling as sampler
 from patchprint.common.types import Keypoints
 images = [torch.randint(0, 256, size, dtype=torch.uint8) for size in ((61, 83), (40, 37), (16, 16))]
+sampler.supports_triton = lambda device: False
 pyramids = sampler.ImagePyramids.build(images)
 count = 60
 keypoints = Keypoints(torch.rand(count, 2) * 100 - 10, torch.exp(torch.randn(count)), torch.rand(count) * 6)

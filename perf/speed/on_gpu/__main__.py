@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 # Functions of _checks.
 CHECKS = {
     "kernels": "kernels",
+    "layers": "layers",
     "dog": "dog",
     "extract": "extract",
     "graph": "graph",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 import patchprint
 from patchprint.common.types import Features
@@ -30,6 +33,14 @@ _CODE = (
     "networks/test_fast_layers.py",
     "networks/engines/test_cuda.py",
 )
+# Networks that test_cuda.py describes by kernels.
+_CHAINS: tuple[Any, ...] = (
+    ("hardnet", True),
+    ("desdis", True),
+    ("desdis", True, ("fovea", 3), ("size", 48)),
+    ("hynet", True),
+    ("sdgmnet", True, ("input_norm", "standard"), ("fovea", 2)),
+)
 _BEGIN = "import torch\ndevice = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\ntorch.manual_seed(0)\n"
 
 
@@ -43,9 +54,38 @@ def kernels(lease: Lease) -> None:
                 and "import" in str(node.value.value)
             ):
                 (name,) = node.targets
-                attempt(
-                    f"{path} {ast.unparse(name)}", partial(exec, _BEGIN + str(node.value.value), {"__name__": "code"})
-                )
+                code = _BEGIN + str(node.value.value)
+                attempt(f"{path} {ast.unparse(name)}", partial(exec, code, {"__name__": "code", "CASES": _CHAINS}))
+
+
+def layers(lease: Lease) -> None:
+    """Compare single convolutions with PyTorch's, each with other numbers of warps, stages and pixels where it fails."""
+    from patchprint.networks.engines import _cuda_kernels as fused
+
+    def apart(count: int, side: int, inputs: int, channels: int, stride: int, **changes: int) -> list[Any]:
+        torch.manual_seed(0)
+        x = torch.randn(count, side, side, inputs, device=lease.device).half()
+        kernel = (torch.randn(9, inputs, channels, device=lease.device) / (9 * inputs) ** 0.5).half()
+        layer = fused.Layer(kernel, torch.randn(channels, device=lease.device), stride, None, torch.float16)
+        plan = dataclasses.replace(fused.Layer.plan(layer, side), **changes)
+        object.__setattr__(layer, "plan", lambda side: plan)
+        weight = kernel.float().permute(2, 1, 0).unflatten(2, (3, 3))
+        expected = F.conv2d(x.float().permute(0, 3, 1, 2), weight, layer.shift, stride, 1).relu().permute(0, 2, 3, 1)
+        wrong = (layer(x).float() - expected).abs() > 5e-3
+        rows = wrong.any(3).flatten().nonzero().flatten()
+        columns = wrong.flatten(0, 2).any(0).nonzero().flatten()
+        return [str(plan), float(wrong.float().mean()), rows[:12].tolist(), columns[:16].tolist()]
+
+    cases = (
+        (3, 24, 16, 16, 2), (3, 32, 16, 16, 2), (3, 32, 16, 16, 1), (2, 12, 16, 32, 1), (2, 12, 16, 32, 2),
+        (2, 12, 32, 32, 1), (17, 3, 64, 64, 1), (5, 6, 32, 64, 2), (64, 6, 32, 32, 1), (3, 32, 16, 32, 2),
+        (2, 32, 32, 32, 1), (2, 16, 32, 64, 2), (5, 8, 64, 64, 1), (3, 8, 128, 128, 1), (3, 24, 32, 32, 1),
+    )  # fmt: skip
+    for case in cases:
+        found = attempt(f"layer {case}", partial(apart, *case))
+        if found is None or found[1] > 0 or case[3] == 16:
+            for changes in ({"warps": 4}, {"stages": 1}, {"stages": 2}, {"warps": 8}, {"warps": 2}, {"pixels": 128}, {"pixels": 32}):
+                attempt(f"layer {case} {changes}", partial(apart, *case, **changes))
 
 
 def dog(lease: Lease) -> None:

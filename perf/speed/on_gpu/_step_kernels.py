@@ -325,8 +325,8 @@ def _(gradient: Tensor, x: Tensor, stride: int) -> Tensor:
 
 
 first.register_autograd(
-    lambda context, gradient: _first_gradients(gradient, *context.saved_tensors),
-    setup_context=lambda context, inputs, output: context.save_for_backward(*inputs),
+    lambda ctx, gradient: _first_gradients(gradient, *ctx.saved_tensors),
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),  # PyTorch passes it by this name
 )
 
 

@@ -14,6 +14,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
+from patchprint.common.devices import recording_turn
 from patchprint.common.errors import UserError, parsing
 from patchprint.common.types import Features, Keypoints, Matches, ModelId
 from patchprint.matching.candidate_graph import CandidateGraph, Frames, GraphNetwork, build_graph, pair_matches
@@ -101,7 +102,7 @@ class RecordedPair:
             self._run()
         torch.cuda.current_stream().wait_stream(stream)
         self.recording = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.recording):
+        with recording_turn, torch.cuda.graph(self.recording):
             self.built, self.logits = self._run()
 
     def matches(self, *images: Frames) -> tuple[Tensor, Tensor, Tensor]:

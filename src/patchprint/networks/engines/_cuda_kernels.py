@@ -155,7 +155,8 @@ class Layer:
         stages = min(
             2 if self.stride == 1 and inputs >= 64 else 3, _shared_memory(self.kernel.device) // bytes_of_a_stage
         )
-        return Plan(pixels, block, 8 if many else 4, stages)
+        # Two warps cannot use Hopper's products of warp groups, which are wrong for 16 columns (Triton 3.7).
+        return Plan(pixels, block, 2 if block < 32 else 8 if many else 4, stages)
 
 
 @dataclass(frozen=True)
