@@ -440,21 +440,32 @@ def unpack(arguments: argparse.Namespace) -> None:
         with tarfile.open(fileobj=io.BytesIO(data)) as archive:
             archive.extractall(arguments.work, filter="data")
     for folder, items in _by_folder(read_list(arguments.list)).items():
-        done = [each for item in items for each in item.plans(arguments.work) if each.is_done]
-        if not done:
-            continue
         study = items[0].study
         kind = "metric-learning" if set(_IMAGES) & set(STUDIES[study].data) else "studies"
         made, kept = arguments.work / "out" / folder, arguments.results / kind / folder
+        known = kept / f"{study}.json"
+        if not _done(items, arguments.work):
+            continue
+        # Runs of earlier leases that the list names no more stay in the table.
+        everything = [dataclasses.replace(item, only=("*",)) for item in items]
+        if known.is_file():
+            plans = [each for item in everything for each in item.plans(arguments.work)]
+            _take_over(plans, [known], STUDIES[study])
+        done = _done(everything, arguments.work)
         files.mark_folder(made, MADE_BY, [f"{study}.*", "runs/*"])
-        seeds = tuple(sorted({seed for item in items for seed in item.seeds}))
+        seeds = tuple(sorted({each.config.seed for each in done.values()}))
         # A run that is done is asked for, so that nothing is trained here.
-        options = dataclasses.replace(items[0].options(arguments.work), seeds=seeds, only=done[0].name)
+        options = dataclasses.replace(items[0].options(arguments.work), seeds=seeds, only=next(iter(done)))
         run_study(study, STUDIES[study], options)
         kept.mkdir(parents=True, exist_ok=True)
         for name in (f"{study}.json", f"{study}.md", f"{study}.svg", ".patchprint"):
             shutil.copyfile(made / name, kept / name)
         print(f"{kept}: {len(done)} runs")
+
+
+def _done(items: Iterable[Item], work: Path) -> dict[str, Plan]:
+    """Return the runs that are done, by name."""
+    return {each.name: each for item in items for each in item.plans(work) if each.is_done}
 
 
 def _by_folder(items: Iterable[Item]) -> dict[str, list[Item]]:
