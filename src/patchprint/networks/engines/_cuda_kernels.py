@@ -146,17 +146,18 @@ class Layer:
     def plan(self, side: int) -> Plan:
         """Return how maps of ``side`` are divided among programs, as was fastest on an H200."""
         _, inputs, channels = self.kernel.shape
-        fewest = 128 if self.stride == 2 else 64
         of_map = (side // self.stride) ** 2
-        pixels = fewest if of_map & (of_map - 1) else max(of_map, fewest)
+        in_powers = of_map & (of_map - 1) == 0
+        # Where 64 pixels are no whole maps and loads are two stages ahead, Triton 3.7 takes some neighbors of other maps.
+        fewest = 128 if self.stride == 2 or not (in_powers or inputs < 64) else 64
+        pixels = max(of_map, fewest) if in_powers else fewest
         block = min(channels, _SUMS_OF_A_PROGRAM // pixels)
         many = self.stride == 1 and pixels * block >= 16384
         bytes_of_a_stage = 2 * inputs * (pixels + block)
         stages = min(
             2 if self.stride == 1 and inputs >= 64 else 3, _shared_memory(self.kernel.device) // bytes_of_a_stage
         )
-        # Two warps cannot use Hopper's products of warp groups, which are wrong for 16 columns (Triton 3.7).
-        return Plan(pixels, block, 2 if block < 32 else 8 if many else 4, stages)
+        return Plan(pixels, block, 8 if many else 4, stages)
 
 
 @dataclass(frozen=True)
