@@ -76,7 +76,6 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=["checks", "times"], help="sections, or all 'checks' or 'times'")
     parser.add_argument("--wait", action="store_true", help=argparse.SUPPRESS)  # for a line on the standard input
     given = parser.parse_args()
-    os.environ["PATCHPRINT_NEW_KERNELS"] = "1"
     if given.action == "prepare":
         prepare(given.folder, given.shared)
     elif given.action == "section":

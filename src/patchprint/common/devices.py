@@ -46,14 +46,6 @@ def supports_triton(device: torch.device) -> bool:
     return device.type == "cuda" and _has_triton()
 
 
-def tries_new_kernels(device: torch.device) -> bool:
-    """Whether kernels that were compiled and interpreted, but have not run on a GPU yet, are used on this device.
-
-    They are where PATCHPRINT_NEW_KERNELS=1 asks for them, until they have run on one.
-    """
-    return supports_triton(device) and "PATCHPRINT_NEW_KERNELS" in os.environ
-
-
 @functools.cache
 def _has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
