@@ -42,12 +42,12 @@ class GraphMatcher:
     Attributes:
         threshold: smallest probability of a match; None takes that of the weights.
         weights: a file of ``patchprint train matcher``; empty: those that come with patchprint for the model of the features.
-        record: whether a GPU replays the network as a CUDA graph. Not the default, since no GPU has run it yet.
+        record: whether a GPU replays the network as a CUDA graph.
     """
 
     threshold: float | None = None
     weights: str = ""
-    record: bool = False
+    record: bool = True
 
     def __call__(self, a: Features, b: Features, device: torch.device) -> Matches:
         if not len(a) or not len(b):
@@ -65,7 +65,7 @@ class GraphMatcher:
         return Matches(indices[kept].cpu(), distance[kept].cpu(), score=score[kept].cpu())
 
 
-def graph(*, threshold: float | None = None, weights: str = "", record: bool = False) -> GraphMatcher:
+def graph(*, threshold: float | None = None, weights: str = "", record: bool = True) -> GraphMatcher:
     """Candidates that a learned network takes for right, by how well those of neighbors agree in place, scale and angle.
 
     It needs keypoints with scale and angle, and weights for the model of the descriptors (``patchprint train matcher``).
