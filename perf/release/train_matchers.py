@@ -13,6 +13,8 @@ by side, takes as many steps as fit into the time, and hands back results and th
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import fnmatch
 import json
 import multiprocessing
 import os
@@ -81,7 +83,7 @@ def main() -> None:
     running.add_argument("--seconds", type=float, default=450)
     running.add_argument("--jobs", type=int, default=16)
     running.add_argument("--model", default="patchprint.fast")
-    running.add_argument("--only", default="*")
+    running.add_argument("--only", nargs="+", default=["*"], help="patterns of names of runs")
     running.add_argument("--device", default="cuda")
     running.add_argument("--budget", type=float, help="of the steps of the study, in place of those that fit")
     running.add_argument("--out", type=Path, required=True)
@@ -102,8 +104,8 @@ def pack(given: argparse.Namespace) -> None:
     smaller = {}
     for kind in SETS:
         for folder in getattr(given, kind):
-            images, tracks = _smaller(folder, min(given.images, MEASURED_IMAGES if kind == "test" else given.images), given.side)
-            copies = given.copies if kind == "train" else 1
+            most, copies = (given.images, given.copies) if kind == "train" else (min(given.images, MEASURED_IMAGES), 1)
+            images, tracks = _smaller(folder, most, given.side)
             smaller[kind, folder] = _with_copies(images, copies, given.keypoints, tracks)
     given.out.mkdir(parents=True, exist_ok=True)
     for quality in (80, 70, 60, 50, 40, 30):
@@ -130,7 +132,9 @@ def _with_copies(
         here = tracks["image"] == number
         xyz, xy = tracks["xyz"][tracks["point"][here]], tracks["xy"][here].astype(np.float32) / 8 - 4
         camera = resect(xyz, xy, np.array(image.shape[::-1])) if here.sum() >= FEWEST else None
-        cameras.append([np.nan] * _CAMERA if camera is None else np.concatenate([*map(np.ravel, vars(camera).values())]))
+        cameras.append(
+            [np.nan] * _CAMERA if camera is None else np.concatenate([*map(np.ravel, vars(camera).values())])
+        )
     for view in views:
         points = detect(view.image, "dog", max_keypoints=most)
         columns = [*points.xy.T * _SUBPIXELS, (points.scale / SMALLEST).log() * _SUBSCALES, points.angle * _SUBANGLES]
@@ -311,7 +315,7 @@ def _options(given: argparse.Namespace, stores: dict[str, list[Path]], out: Path
     changes = {"model": given.model, **_packed_settings(given.carried)}
     changes["validate_every"] = max(10, round(500 * budget))
     data = {kind: tuple(folders) for kind, folders in stores.items()}
-    named = {"data": data, "out": out, "budget": budget, "only": given.only, "changes": changes, "device": given.device}
+    named = {"data": data, "out": out, "budget": budget, "changes": changes, "device": given.device}
     return Options(**named, seeds=(0,), keep=True)
 
 
@@ -319,8 +323,8 @@ def _work(given: argparse.Namespace, stores: dict[str, list[Path]], out: Path, b
     """Do all runs side by side in another process, which is ended when the time is over."""
     options = vars(_options(given, stores, out, budget))
     text = json.dumps(options, default=lambda value: str(value) if isinstance(value, Path) else dict(value))
-    code = "from perf.release.train_matchers import work; import sys; work(sys.argv[1], int(sys.argv[2]))"
-    process = subprocess.Popen([sys.executable, "-c", code, text, str(given.jobs)], start_new_session=True)
+    code = "from perf.release.train_matchers import work; import sys; work(sys.argv[1], int(sys.argv[2]), sys.argv[3:])"
+    process = subprocess.Popen([sys.executable, "-c", code, text, str(given.jobs), *given.only], start_new_session=True)
     try:
         process.wait(max(1.0, end - time.monotonic() - 8))
     except subprocess.TimeoutExpired:
@@ -328,13 +332,14 @@ def _work(given: argparse.Namespace, stores: dict[str, list[Path]], out: Path, b
         process.wait()
 
 
-def work(text: str, jobs: int) -> None:
-    """Do the runs of a study whose options are ``text``, ``jobs`` at a time."""
+def work(text: str, jobs: int, only: list[str]) -> None:
+    """Do the runs of a study whose options are ``text`` and whose names match a pattern, ``jobs`` at a time."""
     values = json.loads(text)
     values["data"] = {name: tuple(map(Path, paths)) for name, paths in values["data"].items()}
     values |= {"out": Path(values["out"]), "reuse": (), "seeds": tuple(values["seeds"])}
     options = Options(**values)
-    wanted = asked_for(plan(STUDIES[STUDY], options), options)
+    every = asked_for(plan(STUDIES[STUDY], options), options)
+    wanted = [each for each in every if any(fnmatch.fnmatchcase(each.name, pattern) for pattern in only)]
     for number, answer in run_tasks(_runner, wanted, jobs):
         print(f"{wanted[number].name}: {answer or 'done'}", flush=True)
 
@@ -374,7 +379,8 @@ def unpack(given: argparse.Namespace) -> None:
     same = {"model": bank["model"], "carried": given.carried, "device": "cpu"}
     budget = config["steps"] / MatcherSettings(**STUDIES[STUDY].cases[0].settings).steps
     stores = _unpack_stores(given.carried, given.work / "stores")
-    options = _options(argparse.Namespace(**same, only=runs[0]["name"]), stores, given.work, budget)
+    options = _options(argparse.Namespace(**same), stores, given.work, budget)
+    options = dataclasses.replace(options, only=runs[0]["name"])  # the others are shown, not run
     print(run_study(STUDY, STUDIES[STUDY], options).table)
 
 
