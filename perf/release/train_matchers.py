@@ -247,7 +247,7 @@ def _views(arrays: dict[str, np.ndarray]) -> int:
     return len(arrays["lengths"]) // len(arrays["camera"])
 
 
-def _packed_settings(carried: Path) -> dict[str, int]:
+def _packed_settings(carried: Path) -> dict[str, Any]:
     """Return the copies of an image that were packed, and the most keypoints of a view."""
     packed = [read_npz(path, "a packed store") for path in sorted(carried.glob("train-*.npz"))]
     return {"copies": _views(packed[0]) - 1, "max_keypoints": max(int(each["count"].max()) for each in packed)}
