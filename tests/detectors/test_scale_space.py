@@ -81,11 +81,10 @@ def test_a_gpu_is_used_by_detect(whole: bool, upright: bool, monkeypatch: pytest
     expected = detect(image, max_keypoints=120, mask=mask, upright=upright)
     there = dataclasses.replace(DETECTORS["dog"], find_on_gpu=find_there)
     monkeypatch.setattr(detectors, "check_detector", lambda detector, max_keypoints: there)
-    monkeypatch.setattr(devices, "_has_triton", lambda: True)
-    monkeypatch.delenv("PATCHPRINT_NEW_KERNELS", raising=False)
+    monkeypatch.setattr(devices, "_has_triton", lambda: False)
     assert torch.equal(detect(image, max_keypoints=120, mask=mask, upright=upright, device="cuda:0").xy, expected.xy)
     assert used == []
-    monkeypatch.setenv("PATCHPRINT_NEW_KERNELS", "1")
+    monkeypatch.setattr(devices, "_has_triton", lambda: True)
     found = detect(image, max_keypoints=120, mask=mask, upright=upright, device="cuda:0")
     assert set(used) == {"cuda"} and len(used) == (1 if whole else 5)
     assert len(found) == len(expected) == 120 and found.xy[:, 0].max() < 201

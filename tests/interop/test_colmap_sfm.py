@@ -1,6 +1,8 @@
 """Our keypoints and matches through COLMAP: database, verification, mapping, and doing it twice."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from patchprint.features import extract
 from patchprint.interop import colmap_models, colmap_sfm
 from patchprint.matching import match
+from patchprint.metrics.geometry import camera_errors
 from support.scenes import THREE_VIEWS, MatchedViews
 
 
@@ -47,6 +50,26 @@ def test_photos_of_different_sizes_get_cameras_of_their_own(tmp_path: Path) -> N
     assert {name: (camera.width, camera.height) for name, camera in cameras.items()} == {
         name: item.image_size for name, item in features.items()
     }
+
+
+def test_inexact_observations_hardly_move_cameras() -> None:
+    colmap = colmap_models.pycolmap
+
+    def made() -> Any:
+        colmap.set_random_seed(0)
+        return colmap.synthesize_dataset(colmap.SyntheticDatasetOptions(num_points3D=200))
+
+    truth = colmap_models.poses_of_model(made())
+
+    def error(adjust: Callable[[Any], object]) -> float:
+        model, rng = made(), np.random.default_rng(0)
+        for image in model.images.values():
+            for point in image.points2D:
+                point.xy = point.xy + rng.normal(0, 3, 2) * (rng.random() < 0.25)
+        adjust(model)
+        return float(camera_errors(colmap_models.poses_of_model(model), truth)["position"]["max"])
+
+    assert error(colmap_sfm.adjust) < error(colmap.bundle_adjustment) / 3
 
 
 def test_photos_without_overlap_are_refused(matched_views: MatchedViews, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from torch import nn
 
 import patchprint
 from patchprint.common.errors import UserError
-from patchprint.common.types import Features, ModelId
+from patchprint.common.types import Features, Matches, ModelId
 from patchprint.matching import candidate_graph, match, verify
 from patchprint.matching.candidate_graph import (
     CandidateGraph,
@@ -26,7 +26,16 @@ from patchprint.matching.candidate_graph import (
     pair_matches,
     together,
 )
-from patchprint.matching.matchers.graph import SHIPPED, RecordedPair, frames_of, read_weights, shipped_models
+from patchprint.matching.local_agreement import local_errors
+from patchprint.matching.matchers.graph import (
+    LEAST,
+    SHIPPED,
+    TOLERANCE,
+    RecordedPair,
+    frames_of,
+    read_weights,
+    shipped_models,
+)
 from patchprint.ops.distances import nearest_on_device
 from support.graph_weights import framed, moved, random_network, write_weights
 from support.largest_tensor import LargestTensor
@@ -46,6 +55,11 @@ def graph_of(a: Features, b: Features, options: GraphOptions = OPTIONS) -> Candi
 def pair(count: int = 60, turn: float = 0.4, zoom: float = 1.3, noise: float = 0.3) -> tuple[Features, Features]:
     a = framed(count)
     return a, moved(a, turn, zoom, torch.randperm(count, generator=torch.Generator().manual_seed(5)), noise)
+
+
+def unchecked(a: Features, b: Features, weights: str) -> Matches:
+    """All that are mutually best: random weights choose matches of which few agree."""
+    return match(a, b, "graph", weights=weights, tolerance=math.inf)
 
 
 def plain_edge(a: Features, b: Features, i: int, j: int, other: int, candidates: list[int]) -> tuple[int, list[float]]:
@@ -119,12 +133,12 @@ def test_another_order_of_keypoints_gives_the_same_matches(tmp_path: Path) -> No
     order_a, order_b = (torch.randperm(80, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2))
     shuffled = (dataclasses.replace(each, keypoints=each.keypoints[order], descriptors=each.descriptors[order])
                 for each, order in ((a, order_a), (b, order_b)))  # fmt: skip
-    one, other = match(a, b, "graph", weights=weights), match(*shuffled, "graph", weights=weights)
+    one, other = unchecked(a, b, weights), unchecked(*shuffled, weights)
     found = {(int(order_a[i]), int(order_b[j])): float(s) for (i, j), s in zip(other.indices, other.score, strict=True)}
     expected = {(int(i), int(j)): float(s) for (i, j), s in zip(one.indices, one.score, strict=True)}
     assert found.keys() == expected.keys() and len(expected) > 40
     assert all(found[key] == pytest.approx(expected[key], abs=1e-4) for key in expected)
-    back = match(b, a, "graph", weights=weights)
+    back = unchecked(b, a, weights)
     assert {(i, j) for j, i in back.indices.tolist()} == set(expected), "and from the second image to the first"
 
 
@@ -176,7 +190,7 @@ CHANGED = [
 @pytest.mark.parametrize("options", CHANGED, ids=lambda options: "-".join(options))
 def test_every_option_makes_another_network_that_is_read_again(options: dict[str, object], tmp_path: Path) -> None:
     (a, b), weights = pair(60), write_weights(tmp_path / "w.safetensors", options=options)
-    found = match(a, b, "graph", weights=weights)
+    found = unchecked(a, b, weights)
     assert len(found) > 10 and found.score is not None
     network = random_network(**options)
     assert network.options.changed() == options
@@ -250,9 +264,7 @@ def test_descriptors_that_are_not_numbers_are_left_out(tmp_path: Path) -> None:
     a, b = pair(60)
     broken = a.descriptors.clone()
     broken[3] = torch.nan
-    found = match(
-        dataclasses.replace(a, descriptors=broken), b, "graph", weights=write_weights(tmp_path / "w.safetensors")
-    )
+    found = unchecked(dataclasses.replace(a, descriptors=broken), b, write_weights(tmp_path / "w.safetensors"))
     assert len(found) > 30 and 3 not in found.indices[:, 0] and found.score.isfinite().all()
 
 
@@ -297,7 +309,23 @@ def test_a_file_of_weights_is_a_matcher(tmp_path: Path) -> None:
     settings = patchprint.MatchSettings(matcher=weights, geometry="none")
     found = patchprint.match_and_verify(a, b, settings)
     assert torch.equal(found.indices, match(a, b, "graph", weights=weights).indices)
-    assert float(found.score.min()) >= 0.4
+    assert float(unchecked(a, b, weights).score.min()) >= 0.4
+
+
+def test_matches_are_checked_by_those_around_them(tmp_path: Path) -> None:
+    """From a lower probability on than without the check, and all that lie as near as the tolerance says."""
+    (a, b), weights = pair(300), write_weights(tmp_path / "w.safetensors", threshold=0.4)
+    every = match(a, b, "graph", weights=weights, threshold=LEAST, tolerance=math.inf)
+    rows, columns = every.indices.unbind(1)
+    scale = torch.stack([a.keypoints.scale[rows], b.keypoints.scale[columns]], 1)
+    errors = local_errors(a.keypoints.xy[rows], b.keypoints.xy[columns], scale, every.score)
+    wide = float(errors.median())
+    for tolerance in (TOLERANCE, wide):
+        found = match(a, b, "graph", weights=weights, tolerance=tolerance)
+        assert torch.equal(found.indices, every.indices[errors < tolerance])
+    assert 0 < len(found) < len(every)
+    with pytest.raises(UserError, match="tolerance of the matcher graph must be above 0 pixels, got 0"):
+        match(a, b, "graph", weights=weights, tolerance=0)
 
 
 @pytest.mark.parametrize("model", shipped_models())

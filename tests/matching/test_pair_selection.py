@@ -9,11 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
+from patchprint.common.errors import UserError
 from patchprint.common.types import Features
 from patchprint.matching import match, pair_selection
 from patchprint.matching.pair_selection import MatchRule
+from support.graph_weights import framed, moved, write_weights
 from support.made_features import descriptors, features
 
 NAMES = ["a.png", "b.png", "my c.png"]
@@ -103,6 +106,16 @@ def test_pairs_with_too_few_matches_come_out_empty() -> None:
     assert found.indices.equal(match(a, b, "mutual").indices) and len(found) > 0
     for fewest, expected in ((len(found), len(found)), (len(found) + 1, 0)):
         assert len(MatchRule("mutual", fewest=fewest)(a, b)) == expected
+
+
+def test_a_rule_passes_its_tolerance_on(tmp_path: Path) -> None:
+    a, weights = framed(60), write_weights(tmp_path / "w.safetensors")
+    b = moved(a, 0.4, 1.3, torch.arange(60))
+    for tolerance in (1.0, 40.0):
+        expected = match(a, b, "graph", weights=weights, tolerance=tolerance)
+        assert MatchRule(weights, tolerance=tolerance)(a, b).indices.equal(expected.indices)
+    with pytest.raises(UserError, match="tolerance"):
+        MatchRule("mutual", tolerance=1.0)(a, b)
 
 
 def flight(folder: Path) -> dict[str, Features]:

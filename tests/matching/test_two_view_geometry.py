@@ -76,6 +76,28 @@ def test_matches_that_are_nearly_right_do_not_bend_a_homography() -> None:
         assert error is not None and error < 0.8
 
 
+@pytest.mark.parametrize("scene", ["flat", "general"])
+def test_large_keypoints_are_taken_for_less_exact(scene: str) -> None:
+    def error(scale: float) -> float:
+        errors = []
+        for seed in range(8):
+            a, b, matches = seen_by_two_cameras(scene, 120, outliers=0.0, noise=0.0, seed=seed)
+            large = torch.arange(120) % 3 == 0
+            off = large[:, None] * torch.from_numpy(np.random.default_rng(seed).normal(0, 1, (120, 2)))
+            points = dataclasses.replace(b.keypoints, xy=b.keypoints.xy + off, scale=1 + large * (scale**2 - 1))
+            b = dataclasses.replace(b, keypoints=points)
+            if scene == "flat":
+                model = estimate_geometry(a, b, matches, "homography").model
+                assert model is not None
+                exact = project(model.numpy(), a.keypoints.xy.numpy()) - points.xy.numpy()
+                errors.append(float(np.linalg.norm(exact[~large.numpy()], axis=1).mean()))
+            else:
+                errors.append(pose_error(estimate_pose(a, b, matches, INTRINSICS, INTRINSICS), *RELATIVE_POSE) or 0.0)
+        return float(np.mean(errors))
+
+    assert error(4.0) < 0.6 * error(1.0)
+
+
 def test_a_robust_fit_is_not_moved_by_wrong_numbers() -> None:
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, 100)

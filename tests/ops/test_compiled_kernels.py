@@ -38,7 +38,9 @@ for channels, side in ((32, 32), (64, 16), (128, 8)):
     frn_kernel.frn_tlu_backward(x, x, shift, scale, one, one, one)
 """
 LAYERS = """
+import os
 from patchprint import networks
+os.environ["PATCHPRINT_NEW_KERNELS"] = "1"
 from patchprint.networks.engines import _cuda_kernels, cuda
 _cuda_kernels._shared_memory = lambda device: memory
 cuda.supports_triton = lambda device: True

@@ -61,6 +61,17 @@ def distorted(seen: Camera, xyz: np.ndarray) -> np.ndarray:
     return ray * (1 + seen.distortion * (ray**2).sum(1, keepdims=True)) * focal + middle
 
 
+def test_distortion_is_removed_as_opencv_does() -> None:
+    import cv2
+
+    seen = camera(0.3, 0.5)
+    xy = np.random.default_rng(0).uniform(0, 400, (100, 2))
+    terms = np.array([seen.distortion, 0, 0, 0])
+    expected = cv2.undistortPoints(xy[:, None], seen.intrinsics, terms, P=seen.intrinsics)[:, 0]
+    np.testing.assert_allclose(seen.undistort(xy), expected, atol=1e-3)
+    np.testing.assert_allclose(seen.undistort(distorted(seen, points())), seen.project(points()), atol=0.05)
+
+
 def points(count: int = 200) -> np.ndarray:
     return np.random.default_rng(0).uniform(-2, 2, (count, 3)) * (1, 1, 0.5)
 

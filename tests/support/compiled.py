@@ -26,6 +26,9 @@ def compile_only(self, *arguments, grid, warmup, _run=JITFunction.run, **options
     compiled = _run(self, *arguments, grid=grid, warmup=True, **options)
     name = self.fn.__name__
     assert compiled.metadata.shared <= memory, f"{name} takes {compiled.metadata.shared} bytes of shared memory of {memory}"
+    # On an H200 the masks of such a kernel were wrong: ptxas of Triton 3.7.
+    is_in_pairs = "s16x2" in compiled.asm["ptx"]
+    assert name != "_convolution_kernel" or not is_in_pairs, "numbers of 16 bits are added in pairs"
     compiled_names.add(name)
     return compiled
 

@@ -39,7 +39,7 @@ from perf.speed.contest import _growth as growth_module
 from perf.speed.on_gpu import _step_kernels
 from perf.speed.on_gpu._common import Lease, attempt, milliseconds, on_device, profile
 
-_MODELS = ("patchprint", "patchprint.fast", "patchprint.tiny", "patchprint.bits")
+_MODELS = ("patchprint", "patchprint.fast", "patchprint.tiny")
 _OTHERS = ("kornia HyNet", "kornia HardNet", "OpenCV SIFT")
 _COUNT = 2000  # keypoints
 _FOLDERS = (100, 900)  # images in the smaller and the larger folder

@@ -48,12 +48,9 @@ def supports_triton(device: torch.device) -> bool:
     return device.type == "cuda" and _has_triton()
 
 
-def tries_new_kernels(device: torch.device) -> bool:
-    """Whether kernels that were compiled and interpreted, but have not run on a GPU yet, are used on this device.
-
-    They are where PATCHPRINT_NEW_KERNELS=1 asks for them, until they have run on one.
-    """
-    return supports_triton(device) and "PATCHPRINT_NEW_KERNELS" in os.environ
+def tries_new_kernels() -> bool:
+    """Whether kernels are used that have not been right on a GPU yet: where PATCHPRINT_NEW_KERNELS=1 asks for them."""
+    return "PATCHPRINT_NEW_KERNELS" in os.environ
 
 
 @functools.cache

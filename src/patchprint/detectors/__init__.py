@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.common.devices import reuse_memory, tries_new_kernels
+from patchprint.common.devices import reuse_memory, supports_triton
 from patchprint.common.errors import UserError
 from patchprint.common.registry import FileRegistry
 from patchprint.common.types import Keypoints
@@ -106,7 +106,7 @@ def check_detector(detector: str, max_keypoints: int | None) -> Detector:
 
 def searches_on_gpu(detector: Detector, device: torch.device) -> bool:
     """Whether ``device`` is a GPU on which the detector searches."""
-    return detector.find_on_gpu is not None and tries_new_kernels(device)
+    return detector.find_on_gpu is not None and supports_triton(device)
 
 
 def detect(

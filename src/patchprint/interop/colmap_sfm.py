@@ -174,6 +174,18 @@ def move_observations(
     model.update_point_3d_errors()
 
 
+def adjust(model: Any) -> None:
+    """Adjust cameras and points by a loss on which inexact observations pull little; COLMAP ends with least squares."""
+    from patchprint.interop.colmap_models import pycolmap
+
+    options = pycolmap.BundleAdjustmentOptions(print_summary=False)
+    ceres = getattr(options, "ceres", options)  # older versions know no other solver
+    ceres.loss_function_type = pycolmap.LossFunctionType.CAUCHY
+    with Progress("COLMAP adjusts the model"):
+        pycolmap.bundle_adjustment(model, options)
+    model.update_point_3d_errors()
+
+
 def summarize(model: Any, num_images: int) -> dict[str, Any]:
     """Statistics of a sparse model."""
     return {
@@ -195,7 +207,7 @@ def map_images(
     mapper: Mapper = "incremental",
     memory_gb: float = MEMORY_GB,
 ) -> None:
-    """Map images from scratch; the largest model goes to ``out``, the others to ``out/others/1`` and so on."""
+    """Map images from scratch; the largest model, adjusted, goes to ``out``, the others to ``out/others/1`` and so on."""
     with atomic_folder(out, MADE_BY) as temporary:
         candidates = temporary / "others"
         candidates.mkdir()
@@ -213,6 +225,10 @@ def map_images(
         (candidates / str(largest)).rmdir()
         if not any(candidates.iterdir()):
             candidates.rmdir()
+        model = read_model(temporary)
+        adjust(model)
+        model.write(temporary)
+        _refuse_cut_model(temporary)
 
 
 def _extend_model(database: Path, image_folder: str | Path, out: Path, num_images: int, seed: int, start: Path) -> None:

@@ -17,6 +17,7 @@ from patchprint.common import files
 from patchprint.common.errors import require
 from patchprint.common.progress import progress
 from patchprint.common.safe_io import read_npz
+from patchprint.common.types import Keypoints
 from patchprint.data import track_files
 from patchprint.data.builders.homographies import render_views
 from patchprint.detectors import detect
@@ -27,6 +28,7 @@ from patchprint.matching.calibration import spread_over
 FORMAT = 1  # of the cached files
 NEAR = 1.5  # pixels between a keypoint and the observation whose track it belongs to
 FEWEST = 30  # observations that the camera of an image is computed from
+_UNDISTORT_STEPS = 5  # as many as OpenCV takes
 LARGEST_ERROR = 2.0  # pixels of most of these observations from where the camera sees their points
 
 
@@ -62,9 +64,12 @@ class Camera:
 
     def undistort(self, xy: np.ndarray) -> np.ndarray:
         """Positions (N, 2) as a camera without distortion sees them."""
-        cv2 = require("cv2", extra="images")
-        terms = np.array([self.distortion, 0, 0, 0])
-        return cv2.undistortPoints(xy.reshape(-1, 1, 2), self.intrinsics, terms, P=self.intrinsics).reshape(-1, 2)
+        focal, center = self.intrinsics[[0, 1], [0, 1]], self.intrinsics[:2, 2]
+        seen = (xy - center) / focal
+        straight = seen
+        for _ in range(_UNDISTORT_STEPS):
+            straight = seen / (1 + self.distortion * (straight**2).sum(-1, keepdims=True))
+        return straight * focal + center
 
     def project(self, xyz: np.ndarray) -> np.ndarray:
         """Positions (N, 2) of points (N, 3) without distortion; infinite behind the camera."""
@@ -127,20 +132,12 @@ def open_bank(stores: Sequence[str | Path], model: Model, settings: BankSettings
     return [_scene(track_files.read(store), model, settings) for store in stores]
 
 
-def describe_part(stores: Sequence[str | Path], model: Model, settings: BankSettings, part: int, parts: int) -> None:
-    """Describe one of several parts of the images, for `open_bank` to find; other processes take the others."""
-    for number, store in enumerate(stores):
-        _scene(track_files.read(store), model, settings, slice((part - number) % parts, None, parts))
-
-
-def _scene(
-    stored: track_files.StoredTracks, model: Model, settings: BankSettings, part: slice = slice(None)
-) -> BankScene:
-    folder = files.cache_folder("matcher") / f"{stored.folder.resolve().name}-{_fingerprint(stored, model, settings)}"
+def _scene(stored: track_files.StoredTracks, model: Model, settings: BankSettings) -> BankScene:
+    folder = bank_folder(stored, model, settings)
     chosen = [each for each in spread_over(len(stored.sizes), settings.images) if each not in settings.leave_out]
     folder.mkdir(parents=True, exist_ok=True)
     xyz, images = stored.arrays.get("xyz"), []
-    for number in progress(chosen[part], f"features of {stored.folder.name}", "image"):
+    for number in progress(chosen, f"features of {stored.folder.name}", "image"):
         path = folder / f"{number:06d}.npz"
         if not path.is_file():
             _describe(stored.image(number), model, settings, number, path)
@@ -148,6 +145,11 @@ def _scene(
         factor = min(1.0, settings.max_size / max(stored.sizes[number]))
         images.append(_with_model(views, stored, number, factor, xyz, path.with_suffix(".camera.npz")))
     return BankScene(stored.folder.name, images, None if xyz is None else np.asarray(xyz, np.float64))
+
+
+def bank_folder(stored: track_files.StoredTracks, model: Model, settings: BankSettings) -> Path:
+    """Return where the features of a store are cached: ``000007.npz`` and ``000007.camera.npz`` of image 7."""
+    return files.cache_folder("matcher") / f"{stored.folder.resolve().name}-{_fingerprint(stored, model, settings)}"
 
 
 def _fingerprint(stored: track_files.StoredTracks, model: Model, settings: BankSettings) -> str:
@@ -163,12 +165,23 @@ def _describe(pixels: np.ndarray, model: Model, settings: BankSettings, number: 
     small = limit_size(pixels, settings.max_size)
     rendered = render_views(small, settings.copies, seed=settings.seed + number)
     found = [detect(view.image, settings.detector, max_keypoints=settings.keypoints) for view in rendered]
-    described = [model.describe_keypoints(view.image, each) for view, each in zip(rendered, found, strict=True)]
+    keep_views(path, model, [view.image for view in rendered], found, [view.homography for view in rendered])
+
+
+def keep_views(
+    path: Path,
+    model: Model,
+    images: Sequence[np.ndarray],
+    found: Sequence[Keypoints],
+    homographies: Sequence[np.ndarray],
+) -> None:
+    """Describe the keypoints of an image and of its copies, and keep them in a file of the bank."""
+    described = [model.describe_keypoints(*each) for each in zip(images, found, strict=True)]
     arrays = {name: torch.cat([getattr(each, name) for each in found]).numpy() for name in ("xy", "scale", "angle")}
     descriptors = torch.cat(described)
     arrays["descriptors"] = (descriptors.half() if descriptors.is_floating_point() else descriptors).cpu().numpy()
     arrays["count"] = np.array([len(each) for each in found])
-    arrays["homography"] = np.stack([view.homography for view in rendered])
+    arrays["homography"] = np.stack(list(homographies))
     with files.atomic_file(path) as temporary, open(temporary, "wb") as stream:
         np.savez(stream, **arrays)  # type: ignore[arg-type]
 
@@ -194,10 +207,7 @@ def _with_model(
     xy = (stored.arrays["xy"][here] + 0.5) * factor - 0.5
     shown = stored.arrays["point"][here]
     if not kept.is_file():
-        found = resect(xyz[shown], xy, (stored.sizes[number] * factor).round())
-        values = {} if found is None else {name: np.asarray(value) for name, value in vars(found).items()}
-        with files.atomic_file(kept) as temporary, open(temporary, "wb") as stream:
-            np.savez(stream, **values)  # type: ignore[arg-type]
+        keep_camera(kept, resect(xyz[shown], xy, (stored.sizes[number] * factor).round()))
     stored_camera = read_npz(kept, "a camera of the feature bank")
     camera = None
     if stored_camera:
@@ -206,6 +216,13 @@ def _with_model(
     distance, nearest = torch.cdist(views[0].xy.double(), torch.from_numpy(xy).double()).min(1)
     point = np.where(distance.numpy() <= NEAR, shown[nearest.numpy()], -1)
     return BankImage(views, camera, point, shown)
+
+
+def keep_camera(path: Path, camera: Camera | None) -> None:
+    """Keep the camera of an image in a file of the bank; None: that it has none."""
+    values = {} if camera is None else {name: np.asarray(value) for name, value in vars(camera).items()}
+    with files.atomic_file(path) as temporary, open(temporary, "wb") as stream:
+        np.savez(stream, **values)  # type: ignore[arg-type]
 
 
 def resect(xyz: np.ndarray, xy: np.ndarray, size: np.ndarray) -> Camera | None:

@@ -15,8 +15,8 @@ from patchprint.common.lru import Lru
 from patchprint.common.progress import note, progress
 from patchprint.common.types import Features, Matches
 from patchprint.interop.images import read_gps
-from patchprint.matching.matchers import DEFAULT_MATCHER, MatchSettings, match_and_verify
-from patchprint.matching.two_view_geometry import Kind
+from patchprint.matching.matchers import DEFAULT_MATCHER, create_matcher, match
+from patchprint.matching.two_view_geometry import Kind, verify
 from patchprint.ops import pooling
 from patchprint.ops.distances import nearest
 from patchprint.storage import image_vectors
@@ -137,16 +137,23 @@ def _near(features: Mapping[str, Features], neighbors: int, seed: int) -> list[P
 
 @dataclass(frozen=True)
 class MatchRule:
-    """How the pairs of a collection are matched; pairs with fewer than ``fewest`` matches come out empty."""
+    """How the pairs of a collection are matched; pairs with fewer than ``fewest`` matches come out empty.
+
+    ``tolerance`` is that of a matcher that has one, in place of its own.
+    """
 
     mode: str = DEFAULT_MATCHER
     ratio: float | None = None
     geometry: Kind | None = None
     fewest: int = 0
+    tolerance: float | None = None
 
     def __call__(self, a: Features, b: Features, device: str = "cpu") -> Matches:
-        settings = MatchSettings(matcher=self.mode, ratio=self.ratio, geometry=self.geometry or "none")
-        found = match_and_verify(a, b, settings, device=device)
+        options = {} if self.tolerance is None else {"tolerance": self.tolerance}
+        matcher = create_matcher(self.mode, ratio=self.ratio, **options)
+        found = match(a, b, matcher, device=device)
+        if self.geometry is not None:
+            found = verify(a, b, found, geometry=self.geometry)
         count = len(found) if found.num_inliers is None else found.num_inliers
         return found if count >= self.fewest else Matches(found.indices[:0], found.distance[:0])
 

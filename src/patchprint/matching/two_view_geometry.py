@@ -36,6 +36,7 @@ _FIT_STEPS, _FIT_DELTA, _FARTHEST = 20, 1e-6, 1e4
 # Of GRIC: a match is two points of the plane; the surface on which matches lie; the parameters of a geometry.
 _DATA_DIMENSION, _MODEL_DIMENSION = 4, {"homography": 2, "fundamental": 3}
 _PARAMETERS = {"homography": 8, "fundamental": 7}
+_MOST_NOISE = 5.0
 FITTED = Path(__file__).with_name("same_place.json")
 SAMPLE = {"homography": 4, "fundamental": 7}  # matches that any such geometry can be made to agree with
 MAX_TURN, MAX_ZOOM = math.radians(30), math.log(2)  # largest differences from what most inliers say
@@ -85,10 +86,13 @@ def estimate_geometry(
     Returns:
         The same matches with ``inliers``, ``model`` (None where not even the fewest agree) and ``geometry``.
     """
-    estimate = _homography if kind == "homography" else _fundamental
-    points = _matched_points(a, b, matches)
-    enough = len(matches) >= FEWEST[kind]
-    found = estimate(*points, THRESHOLD[kind] if threshold is None else threshold) if enough else None
+    points, limit = _matched_points(a, b, matches), THRESHOLD[kind] if threshold is None else threshold
+    if len(matches) < FEWEST[kind]:
+        found = None
+    elif kind == "homography":
+        found = _homography(*points, _noise(a, b, matches), limit)
+    else:
+        found = _fundamental(*points, limit)
     if found is None:
         return _without_model(matches, kind)
     model, agreeing = found
@@ -127,15 +131,15 @@ def estimate_pose(
         project(camera @ np.linalg.inv(intrinsics), points)
         for intrinsics, points in zip((intrinsics_a, intrinsics_b), _matched_points(a, b, matches), strict=True)
     )
-    points = points_a, points_b
+    points, noise = (points_a, points_b), _noise(a, b, matches)
     best, least = None, math.inf
     try:
         essential, inliers = cv2.findEssentialMat(*points, camera, cv2.USAC_MAGSAC, _CONFIDENCE, threshold, _ITERATIONS)
         if np.shape(essential) != (3, 3):
             return None
         _, rotation, direction, _ = cv2.recoverPose(essential, *points, camera, mask=inliers)
-        for start in [(rotation, direction[:, 0]), *_poses_of_plane(*points, camera)]:
-            matrix, loss = _fit_pose(*start, *points, camera, threshold / 1.5)
+        for start in [(rotation, direction[:, 0]), *_poses_of_plane(*points, noise, camera)]:
+            matrix, loss = _fit_pose(*start, *points, camera, noise * threshold / 1.5)
             agree = epipolar_errors(matrix, *points) < threshold
             essential, mask = camera @ matrix @ camera, agree.astype(np.uint8)[:, None]
             seen, rotation, direction, *_ = cv2.recoverPose(essential, *points, camera, distanceThresh=1e9, mask=mask)
@@ -147,9 +151,9 @@ def estimate_pose(
     return best
 
 
-def _poses_of_plane(a: Points, b: Points, camera: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+def _poses_of_plane(a: Points, b: Points, noise: np.ndarray, camera: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the poses that follow from the homography of most matches, but for the sign of the direction."""
-    found = _homography(a, b, THRESHOLD["homography"]) if len(a) >= FEWEST["homography"] else None
+    found = _homography(a, b, noise, THRESHOLD["homography"]) if len(a) >= FEWEST["homography"] else None
     if found is None:
         return []
     _, rotations, shifts, _ = require("cv2", extra="images").decomposeHomographyMat(found[0], camera)
@@ -157,7 +161,7 @@ def _poses_of_plane(a: Points, b: Points, camera: np.ndarray) -> list[tuple[np.n
 
 
 def _fit_pose(
-    rotation: np.ndarray, direction: np.ndarray, a: Points, b: Points, camera: np.ndarray, scale: float
+    rotation: np.ndarray, direction: np.ndarray, a: Points, b: Points, camera: np.ndarray, scale: np.ndarray
 ) -> tuple[np.ndarray, float]:
     """Fit a pose to matches; returns its fundamental matrix and the loss."""
     rotate = require("cv2", extra="images").Rodrigues
@@ -171,13 +175,16 @@ def _fit_pose(
     return fundamental(change), loss
 
 
-def fit_robustly(residuals: Callable[[np.ndarray], np.ndarray], size: int, scale: float) -> tuple[np.ndarray, float]:
+def fit_robustly(
+    residuals: Callable[[np.ndarray], np.ndarray], size: int, scale: float | np.ndarray
+) -> tuple[np.ndarray, float]:
     """Minimize the loss of Geman and McClure, ``sum(r^2 / (r^2 + scale^2))``, from zero on; Levenberg and Marquardt.
 
     Wrong matches weigh nothing, so that none has to be told from the right ones before.
 
     Args:
         residuals: parameters (size,) -> (M, R), where r is the length of a row.
+        scale: of all residuals or of each, (M,).
 
     Returns:
         The parameters and the loss.
@@ -193,7 +200,7 @@ def fit_robustly(residuals: Callable[[np.ndarray], np.ndarray], size: int, scale
     least = loss(here)
     for _ in range(_FIT_STEPS):
         slope = np.stack([(limited(residuals(at + step)) - here) / _FIT_DELTA for step in _FIT_DELTA * np.eye(size)], 2)
-        weight = (1 + (here**2).sum(1) / scale**2) ** -2
+        weight = (1 + (here**2).sum(1) / scale**2) ** -2 / scale**2
         normal = np.einsum("m,mri,mrj->ij", weight, slope, slope)
         downhill = np.einsum("m,mri,mr->i", weight, slope, here)
         for damping in damping * 10.0 ** np.arange(6):  # noqa: B020
@@ -351,6 +358,13 @@ def _matched_points(a: Features, b: Features, matches: Matches) -> tuple[Points,
     return points_a.cpu().double().numpy(), points_b.cpu().double().numpy()
 
 
+def _noise(a: Features, b: Features, matches: Matches) -> np.ndarray:
+    """How much less exact the positions of matches (M,) are than those of most: large keypoints are located less exactly."""
+    rows_a, rows_b = matches.indices.cpu().numpy().T
+    scale = np.sqrt(a.keypoints.scale.cpu().double().numpy()[rows_a] * b.keypoints.scale.cpu().double().numpy()[rows_b])
+    return np.clip(scale / max(np.median(scale), 1e-9), 1, _MOST_NOISE)
+
+
 def _fundamental(a: Points, b: Points, limit: float) -> Estimate | None:
     cv2 = require("cv2", extra="images")
     try:
@@ -360,7 +374,7 @@ def _fundamental(a: Points, b: Points, limit: float) -> Estimate | None:
     return (model, inliers.reshape(-1) != 0) if np.shape(model) == (3, 3) else None
 
 
-def _homography(a: Points, b: Points, limit: float) -> Estimate | None:
+def _homography(a: Points, b: Points, noise: np.ndarray, limit: float) -> Estimate | None:
     """MAGSAC++ from a to b and from b to a; the one with more inliers, fitted to them.
 
     The estimator measures errors in the second image alone. Where a homography shrinks a region, wrong matches look right
@@ -375,14 +389,14 @@ def _homography(a: Points, b: Points, limit: float) -> Estimate | None:
             continue
         if not _usable(model):
             continue
-        model = _fit_homography(np.linalg.inv(model) if inverted else model, a, b, limit / 3)
+        model = _fit_homography(np.linalg.inv(model) if inverted else model, a, b, noise * limit / 3)
         inliers = _inliers_both_ways(model, a, b, limit)
         if best is None or inliers.sum() > best[1].sum():
             best = model, inliers
     return best
 
 
-def _fit_homography(start: np.ndarray, a: Points, b: Points, scale: float) -> np.ndarray:
+def _fit_homography(start: np.ndarray, a: Points, b: Points, scale: np.ndarray) -> np.ndarray:
     """Fit a homography to matches by their errors in both images."""
     to_a, to_b = (_normalizing(points) for points in (a, b))
     normalized = to_b @ start @ np.linalg.inv(to_a)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.common.devices import tries_new_kernels
+from patchprint.common.devices import supports_triton
 from patchprint.common.errors import UserError, require
 
 Descriptors = Tensor | np.ndarray
@@ -216,7 +216,7 @@ def _exact_rows(base: Descriptors) -> int:
 
 def _has_kernel(device: torch.device, k: int) -> bool:
     """Whether both ways are searched on a device in one pass, for so many neighbors."""
-    return tries_new_kernels(device) and k <= 2
+    return supports_triton(device) and k <= 2
 
 
 def _with_kernel(

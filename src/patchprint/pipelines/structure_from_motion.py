@@ -17,7 +17,7 @@ from patchprint.interop.colmap_sfm import KEYPOINTS, MADE_BY, MEMORY_GB, Mapper
 from patchprint.interop.images import list_images
 from patchprint.interop.ray_cluster import Cluster
 from patchprint.matching.keypoint_refinement import refine_model
-from patchprint.matching.matchers import MatchSettings
+from patchprint.matching.matchers import MatchSettings, has_option
 from patchprint.matching.pair_selection import MatchRule, check_pairs, choose_pairs
 from patchprint.pipelines.sfm_folder import CALLS, FEATURES, MODEL, SUMMARY, SfmFolder, recorded_calls
 from patchprint.storage.colmap_output import View
@@ -26,6 +26,7 @@ from patchprint.storage.feature_folder import describe_folder, load_describer
 from patchprint.storage.match_folder import match_folder
 
 FEWEST_MATCHES = 15  # COLMAP's own limit for a pair of images
+TOLERANCE = 1.0  # pixels; a matcher's own is for two images, where wrong matches do not pull at the points of others
 CONTENTS = (FEATURES, f"{FEATURES}-*", MODEL, CALLS, SUMMARY, "model.png", "points.ply", "report.html")
 COLMAP_KEYPOINTS = DescribeSettings(detector="colmap", max_keypoints=None)
 
@@ -147,7 +148,8 @@ def sfm(
             pairs = choose_pairs(features, settings.pairs, settings.neighbors, settings.seed, features.left_out)
             pairs = [pair for pair in pairs if not set(pair).isdisjoint(names)]
             report(f"2/3  matching {len(pairs)} pairs")
-            rule = MatchRule(settings.matcher, settings.ratio, fewest=FEWEST_MATCHES)
+            tolerance = TOLERANCE if has_option(settings.matcher, "tolerance") else None
+            rule = MatchRule(settings.matcher, settings.ratio, fewest=FEWEST_MATCHES, tolerance=tolerance)
             kept = out / f"{FEATURES}-{settings.matcher}"
             device = settings.describe.device
             found = match_folder(features, pairs, kept, rule, device=device, cluster=cluster, disposable=True)

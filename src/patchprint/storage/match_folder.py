@@ -130,7 +130,10 @@ def match_folder(
 def _claim(out: Path, features: Mapping[str, Features], pairs: Sequence[Pair], rule: MatchRule, force: bool) -> None:
     listing = "".join(f"{first}\t{second}\n" for first, second in pairs)
     size = max(1, min(_MOST_PAIRS, -(-len(pairs) // _FEWEST_SHARDS)))
-    plan = {"pairs_per_shard": size, "rule": asdict(rule)}
+    settings = asdict(rule)
+    if rule.tolerance is None:
+        del settings["tolerance"]  # folders from before there was one are kept
+    plan = {"pairs_per_shard": size, "rule": settings}
     made_of = features.manifest if isinstance(features, FeatureFolder) else sorted(features)
     digest = hashlib.sha256(json.dumps([plan, made_of], sort_keys=True).encode())
     digest.update(listing.encode())

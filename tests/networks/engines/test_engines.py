@@ -20,6 +20,7 @@ from patchprint.features import load
 from patchprint.features.model import NetworkModel
 from patchprint.networks import PatchNetwork, engines
 from patchprint.networks.engines import Float32Engine, inference_copy, int8, multiplies_in_bfloat16
+from patchprint.networks.network import CHUNK_ON_CPU
 from patchprint.ops.distances import pair_distances
 from support import children
 from support.children import Ending
@@ -91,7 +92,7 @@ def test_it_says_what_the_network_says(name: str, engine: str) -> None:
 def test_patches_cut_on_the_way_are_described_as_others(engine: str) -> None:
     made = engines.create(narrow("hynet"), engine)
     given = patches(narrow("hynet"), 100)
-    cuts = [lambda part=part: part for part in given.split(30)]
+    cuts = [lambda part=part: part for part in given.split(CHUNK_ON_CPU)]
     assert (made.describe_cut(cuts) - made.describe(given)).abs().max() <= (0 if engine == "float32" else 1e-2)
 
 

@@ -127,6 +127,11 @@ MATCHERS: Registry[Callable[..., Matcher]] = Registry(
 )
 
 
+def has_option(name: str, option: str) -> bool:
+    """Whether a matcher, or the graph with the weights of a file, has an option."""
+    return option in option_names(MATCHERS["graph" if name.endswith(".safetensors") else name])
+
+
 def create_matcher(name: str, *, ratio: float | None = None, **options: Any) -> Matcher:
     """Make a matcher by name; the name of a file (.safetensors) is the matcher graph with these weights.
 
@@ -139,7 +144,7 @@ def create_matcher(name: str, *, ratio: float | None = None, **options: Any) -> 
     """
     if name.endswith(".safetensors"):
         name, options["weights"] = "graph", name
-    if ratio is not None and "ratio" not in option_names(MATCHERS[name]):
+    if ratio is not None and not has_option(name, "ratio"):
         raise UserError(f"a ratio belongs to the matchers {', '.join(matchers_with_ratio())}, not to {name}")
     if ratio is not None and not 0 < ratio <= 1:
         raise UserError(f"ratio must lie in (0, 1], got {ratio}")
@@ -168,7 +173,7 @@ class MatchSettings:
 
 def matchers_with_ratio() -> list[str]:
     """The names of the matchers with a ratio test."""
-    return [name for name, create in MATCHERS.items() if "ratio" in option_names(create)]
+    return [name for name in MATCHERS if has_option(name, "ratio")]
 
 
 def summary(name: str) -> str:
@@ -223,4 +228,13 @@ def _name(features: Features) -> str:
     return f"{features.model.name} {features.model.sha256[:8]}".strip()
 
 
-__all__ = ["DEFAULT_MATCHER", "MATCHERS", "MatchSettings", "Matcher", "create_matcher", "match", "match_and_verify"]
+__all__ = [
+    "DEFAULT_MATCHER",
+    "MATCHERS",
+    "MatchSettings",
+    "Matcher",
+    "create_matcher",
+    "has_option",
+    "match",
+    "match_and_verify",
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,9 +19,12 @@ from patchprint.common.devices import recording_turn
 from patchprint.common.errors import UserError, parsing
 from patchprint.common.types import Features, Keypoints, Matches, ModelId
 from patchprint.matching.candidate_graph import CandidateGraph, Frames, GraphNetwork, build_graph, pair_matches
+from patchprint.matching.local_agreement import local_errors
 
 SHIPPED = Path(__file__).resolve().parent.parent / "pretrained" / "graph.safetensors"
 FORMAT = "patchprint matcher 1"
+TOLERANCE = 2.0  # pixels
+LEAST = 0.05  # probability from which on matches are kept whose place was checked
 _WHAT = "weights of a graph matcher"
 # Numbers of keypoints for which a GPU keeps a recorded network, in steps; more keep it busy without.
 _FEWEST_RECORDED, _MOST_RECORDED, _RECORDED_STEP = 64, 4096, 512
@@ -37,17 +41,24 @@ class GraphWeights:
 
 @dataclass(frozen=True, kw_only=True)
 class GraphMatcher:
-    """Matches that a network takes for right.
+    """Matches that a network takes for right, and that lie where the matches around them predict them.
 
     Attributes:
-        threshold: smallest probability of a match; None takes that of the weights.
+        threshold: smallest probability of a match; None takes that of the weights, with a tolerance at most `LEAST`.
         weights: a file of ``patchprint train matcher``; empty: those that come with patchprint for the model of the features.
-        record: whether a GPU replays the network as a CUDA graph. Not the default, since no GPU has run it yet.
+        tolerance: largest distance in pixels of a match from where the matches around it predict it, to which a thirtieth of
+            the distance of these is added (`local_agreement.local_errors`); infinite: all matches are kept.
+        record: whether a GPU replays the network as a CUDA graph.
     """
 
     threshold: float | None = None
     weights: str = ""
-    record: bool = False
+    tolerance: float = TOLERANCE
+    record: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.tolerance > 0:
+            raise UserError(f"the tolerance of the matcher graph must be above 0 pixels, got {self.tolerance:g}")
 
     def __call__(self, a: Features, b: Features, device: torch.device) -> Matches:
         if not len(a) or not len(b):
@@ -61,16 +72,27 @@ class GraphMatcher:
             found = _recorded_matches(learned.network, one, other) if self.record and _can_record(one, other) else None
             indices, logit, distance = found or _matches(learned.network, one, other)
         score = torch.sigmoid(logit)
-        kept = score >= (learned.threshold if self.threshold is None else self.threshold)
+        kept = torch.nonzero(score >= self._threshold(learned))[:, 0]
+        if math.isfinite(self.tolerance):
+            rows, columns = indices[kept].unbind(1)
+            scale = torch.stack([one.scale[rows], other.scale[columns]], 1)
+            kept = kept[local_errors(one.xy[rows], other.xy[columns], scale, score[kept]) < self.tolerance]
         return Matches(indices[kept].cpu(), distance[kept].cpu(), score=score[kept].cpu())
 
+    def _threshold(self, learned: GraphWeights) -> float:
+        if self.threshold is not None:
+            return self.threshold
+        return min(learned.threshold, LEAST) if math.isfinite(self.tolerance) else learned.threshold
 
-def graph(*, threshold: float | None = None, weights: str = "", record: bool = False) -> GraphMatcher:
+
+def graph(
+    *, threshold: float | None = None, weights: str = "", tolerance: float = TOLERANCE, record: bool = True
+) -> GraphMatcher:
     """Candidates that a learned network takes for right, by how well those of neighbors agree in place, scale and angle.
 
     It needs keypoints with scale and angle, and weights for the model of the descriptors (``patchprint train matcher``).
     """
-    return GraphMatcher(threshold=threshold, weights=weights, record=record)
+    return GraphMatcher(threshold=threshold, weights=weights, tolerance=tolerance, record=record)
 
 
 def _matches(network: GraphNetwork, a: Frames, b: Frames) -> tuple[Tensor, Tensor, Tensor]:

@@ -9,6 +9,7 @@ import copy
 import importlib.util
 import itertools
 import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -57,7 +58,7 @@ class Engine(ABC):
         """
 
     def describe_cut(self, cuts: Sequence[Callable[[], Tensor]]) -> Tensor:
-        """Compute descriptors of lazily sampled chunks of at most `CHUNK_ON_CPU` patches."""
+        """Compute descriptors of lazily sampled chunks of `CHUNK_ON_CPU` patches; the last may have fewer."""
         return torch.cat([self.describe(cut()) for cut in cuts])
 
 
@@ -76,17 +77,45 @@ class CpuEngine(Engine):
     @torch.no_grad()
     def raw(self, patches: Tensor) -> Tensor:
         """Compute raw vectors, (N, 1, S, S) -> (N, D) float32, N at least 1."""
-        parts = [partial(torch.Tensor.cpu, part) for part in patches.split(CHUNK_ON_CPU)]
-        return torch.cat(parallel_map(self._in_session, parts))
+        return self._computed([partial(torch.Tensor.cpu, part) for part in patches.split(CHUNK_ON_CPU)])
 
     def describe_cut(self, cuts: Sequence[Callable[[], Tensor]]) -> Tensor:
         # A core samples patches and computes them before it takes the next ones: they are in its cache.
-        return self.finish(torch.cat(parallel_map(self._in_session, cuts)))
+        return self.finish(self._computed(cuts))
 
-    @contextlib.contextmanager
-    def _in_session(self) -> Iterator[Callable[[Callable[[], Tensor]], Tensor]]:
-        with torch.no_grad(), self.session() as compute:  # PyTorch keeps both for each thread
-            yield lambda cut: compute(cut())
+    def _computed(self, cuts: Sequence[Callable[[], Tensor]]) -> Tensor:
+        # Into one tensor: a small result of each chunk, between the freed memory of patches, would keep most of that from
+        # being used again, 20 KB for each patch.
+        rows = _Rows(len(cuts))
+
+        @contextlib.contextmanager
+        def in_session() -> Iterator[Callable[[tuple[int, Callable[[], Tensor]]], None]]:
+            with torch.no_grad(), self.session() as compute:  # PyTorch keeps both for each thread
+                yield lambda cut: rows.put(cut[0], compute(cut[1]()))
+
+        parallel_map(in_session, list(enumerate(cuts)))
+        return rows.found()
+
+
+class _Rows:
+    """Rows of one tensor, which threads fill in chunks of `CHUNK_ON_CPU`."""
+
+    def __init__(self, chunks: int) -> None:
+        self._chunks, self._lock = chunks, threading.Lock()
+        self._all: Tensor | None = None
+        self._count = 0
+
+    def put(self, number: int, values: Tensor) -> None:
+        with self._lock:
+            if self._all is None:
+                self._all = values.new_empty(self._chunks * CHUNK_ON_CPU, *values.shape[1:])
+            self._count += len(values)
+        start = number * CHUNK_ON_CPU
+        self._all[start : start + len(values)] = values
+
+    def found(self) -> Tensor:
+        assert self._all is not None
+        return self._all[: self._count]
 
 
 class Float32Engine(CpuEngine):

@@ -65,9 +65,9 @@ def _first_kernel(  # type: ignore[no-untyped-def]
     tl.store(out + place[None, :, :], value.to(out.dtype.element_ty))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["zero"])
 def _convolution_kernel(  # type: ignore[no-untyped-def]
-    x, kernel, shift, weight, bias, tau, eps, out, count,
+    x, kernel, shift, weight, bias, tau, eps, out, count, zero,
     SIDE: tl.constexpr, STRIDE: tl.constexpr, INPUTS: tl.constexpr, CHANNELS: tl.constexpr,
     PIXELS: tl.constexpr, BLOCK: tl.constexpr, IS_FRN: tl.constexpr,
 ):  # fmt: skip
@@ -79,9 +79,13 @@ def _convolution_kernel(  # type: ignore[no-untyped-def]
     number = (first % pixels).to(tl.int32) + tl.arange(0, PIXELS)  # from the first pixel of the first patch
     patch, pixel = first // pixels + number // pixels, number % pixels
     exists = patch < count
+    top, left = pixel // side * STRIDE - 1, pixel % side * STRIDE - 1
+    if pixels & (pixels - 1):
+        # Numbers that LLVM knows to be small become pairs of 16 bits, of which ptxas for Hopper makes wrong masks.
+        top, left = top + zero, left + zero
     value = tl.zeros([PIXELS, BLOCK], tl.float32)
     for tap in range(9):
-        row, column = pixel // side * STRIDE + tap // 3 - 1, pixel % side * STRIDE + tap % 3 - 1
+        row, column = top + tap // 3, left + tap % 3
         inside = exists & (row >= 0) & (row < SIDE) & (column >= 0) & (column < SIDE)
         place = ((patch * SIDE + row) * SIDE + column) * INPUTS
         seen = tl.load(x + place[:, None] + incoming[None, :], inside[:, None], 0.0)
@@ -138,7 +142,7 @@ class Layer:
         plan = self.plan(side)
         grid = (triton.cdiv(count * smaller * smaller, plan.pixels), channels // plan.block)
         _convolution_kernel[grid](
-            x, self.kernel, self.shift, *rest, out, count,
+            x, self.kernel, self.shift, *rest, out, count, 0,
             **shared, INPUTS=inputs, PIXELS=plan.pixels, BLOCK=plan.block, num_warps=plan.warps, num_stages=plan.stages,
         )  # fmt: skip
         return out
@@ -155,8 +159,7 @@ class Layer:
         stages = min(
             2 if self.stride == 1 and inputs >= 64 else 3, _shared_memory(self.kernel.device) // bytes_of_a_stage
         )
-        # Two warps cannot use Hopper's products of warp groups, which are wrong for 16 columns (Triton 3.7).
-        return Plan(pixels, block, 2 if block < 32 else 8 if many else 4, stages)
+        return Plan(pixels, block, 8 if many else 4, stages)
 
 
 @dataclass(frozen=True)

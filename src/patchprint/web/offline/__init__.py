@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from patchprint.common.errors import UserError
 from patchprint.common.files import atomic_file
 from patchprint.common.types import ModelId
-from patchprint.matching.matchers.graph import GraphWeights, load_weights
+from patchprint.matching.matchers.graph import LEAST, TOLERANCE, GraphWeights, load_weights
 from patchprint.matching.two_view_geometry import FITTED
 from patchprint.networks import PatchNetwork
 from patchprint.networks.blocks import Fovea, PatchStandardization
@@ -141,7 +141,8 @@ def pack_graph(graph: GraphWeights) -> dict[str, Any]:
             f"the page does not compute a matcher graph with other {', '.join(sorted(others))} than the shipped one"
         )
     return {
-        "threshold": graph.threshold,
+        "threshold": min(graph.threshold, LEAST),
+        "tolerance": TOLERANCE,
         "width": options.width,
         "rounds": options.rounds,
         "shapes": {name: list(value.shape) for name, value in state.items()},

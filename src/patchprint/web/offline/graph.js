@@ -4,6 +4,7 @@
 const CANDIDATES = 4, NEIGHBORS = 16, SAME_PLACE = 0.1, PLACE_LIMIT = 0.35, ZOOM_LIMIT = 0.7;
 const NODE_SIZE = 12, EDGE_SIZE = 8; // features of a node (10) and of an edge (6), with zeros to fill blocks of four
 const LEAST_WEIGHT = 1e-3; // edges below it tell nothing
+const FEWEST_JUDGED = 8, PER_PIXEL = 0.03, FIT_STEPS = 4, NOISE = 2, RIDGE = 1e-3; // of matches by those around them
 
 const sigmoid = (x) => 1 / (1 + Math.exp(-x));
 
@@ -75,7 +76,7 @@ function buildGraph(a, b, found, back) {
 
 class GraphNetwork {
   constructor(kernels, packedWeights) {
-    Object.assign(this, {kernels, threshold: packedWeights.threshold, width: packedWeights.width, rounds: packedWeights.rounds, weights: {}});
+    Object.assign(this, {kernels, threshold: packedWeights.threshold, tolerance: packedWeights.tolerance, width: packedWeights.width, rounds: packedWeights.rounds, weights: {}});
     const values = decodeHalves(packedWeights.weights);
     let used = 0;
     for (const [name, shape] of Object.entries(packedWeights.shapes)) {
@@ -180,7 +181,52 @@ class GraphNetwork {
   }
 }
 
-// Matches that the network takes for right: {pairs, distance, score}.
+// The affine map of neighbors x to y [(dx, dy)] with weights: y = fit(x) + predicted; patchprint/matching/local_agreement.py.
+function fitAffine(xs, ys, weights) {
+  const total = Math.max(weights.reduce((sum, each) => sum + each, 0), 1e-9);
+  const mean = (points, axis) => points.reduce((sum, each, at) => sum + weights[at] * each[axis], 0) / total;
+  const [mx, my, nx, ny] = [mean(xs, 0), mean(xs, 1), mean(ys, 0), mean(ys, 1)], products = new Float64Array(7);
+  xs.forEach(([x, y], at) => {
+    const [u, v, p, q, w] = [x - mx, y - my, ys[at][0] - nx, ys[at][1] - ny, weights[at]];
+    [u * u, u * v, v * v, u * p, v * p, u * q, v * q].forEach((each, i) => { products[i] += w * each; });
+  });
+  const [uu, uv, vv, up, vp, uq, vq] = products, a = uu + RIDGE, d = vv + RIDGE, size = a * d - uv * uv;
+  const fit = [(d * up - uv * vp) / size, (a * vp - uv * up) / size, (d * uq - uv * vq) / size, (a * vq - uv * uq) / size];
+  return {fit, predicted: [nx - fit[0] * mx - fit[1] * my, ny - fit[2] * mx - fit[3] * my]};
+}
+
+// How far each match lies from where the matches around it predict it, one way.
+function errorsOneWay(a, b, score) {
+  const neighbor = nearestPlaces(a);
+  return a.map((point, row) => {
+    const own = Array.from(neighbor.subarray(row * NEIGHBORS, (row + 1) * NEIGHBORS)).filter((each) => each >= 0);
+    const from = (points) => own.map((each) => [points[each].x - points[row].x, points[each].y - points[row].y]);
+    const offsets = from(a), ys = from(b), reach = Math.max(1e-6, ...offsets.map(([x, y]) => Math.hypot(x, y)));
+    const xs = offsets.map(([x, y]) => [x / reach, y / reach]);
+    const near = own.map((each, at) => score[each] * Math.exp(-Math.hypot(...xs[at]) ** 2));
+    let weights = near, found = fitAffine(xs, ys, weights), noise = Math.max(reach / 2, 4 * NOISE);
+    for (let step = 0; step < FIT_STEPS; step++) {
+      const {fit, predicted} = found, limit = noise = Math.max(noise / 2, NOISE);
+      weights = xs.map(([x, y], at) => {
+        const off = Math.hypot(fit[0] * x + fit[1] * y + predicted[0] - ys[at][0], fit[2] * x + fit[3] * y + predicted[1] - ys[at][1]);
+        return near[at] / (1 + (off / limit) ** 2) ** 2;
+      });
+      found = fitAffine(xs, ys, weights);
+    }
+    const total = Math.max(weights.reduce((sum, each) => sum + each, 0), 1e-9);
+    const spread = Math.sqrt(ys.reduce((sum, [x, y], at) => sum + weights[at] * (x * x + y * y), 0) / total);
+    return Math.hypot(...found.predicted) / (1 + PER_PIXEL * spread);
+  });
+}
+
+// The smaller error of both directions; zeros where there are too few matches to judge.
+function localErrors(a, b, score) {
+  if (a.length < FEWEST_JUDGED) return a.map(() => 0);
+  const there = errorsOneWay(a, b, score), back = errorsOneWay(b, a, score);
+  return there.map((each, row) => Math.min(each, back[row]));
+}
+
+// Matches that the network takes for right, and that lie where the matches around them predict them: {pairs, distance, score}.
 function graphMatches(kernels, network, a, b, dim) {
   const there = nearest(kernels, a.descriptors, b.descriptors, dim, CANDIDATES), back = nearest(kernels, b.descriptors, a.descriptors, dim, CANDIDATES);
   const ofA = network.logits(buildGraph(a.points, b.points, there, back)), ofB = network.logits(buildGraph(b.points, a.points, back, there));
@@ -202,5 +248,7 @@ function graphMatches(kernels, network, a, b, dim) {
     found.distance.push(there.distance[at]);
     found.score.push(sigmoid(best));
   }
-  return found;
+  const errors = localErrors(found.pairs.map(([row]) => a.points[row]), found.pairs.map(([, column]) => b.points[column]), found.score);
+  const kept = (values) => values.filter((_, row) => errors[row] < network.tolerance);
+  return {pairs: kept(found.pairs), distance: kept(found.distance), score: kept(found.score)};
 }
