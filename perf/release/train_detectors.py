@@ -21,12 +21,12 @@ import sys
 import tarfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from patchprint.common import files
-from patchprint.networks.network import TrainingRecord
+from patchprint.networks.network import PatchNetwork, TrainingRecord
 from patchprint.pipelines.detector_training import DetectorSettings, DetectorTask
 from patchprint.training import checkpoint
 from patchprint.training.config import TrainConfig
@@ -99,7 +99,7 @@ def train(given: argparse.Namespace) -> None:
 
     def save() -> None:
         judged.load_state_dict({**state.network.state_dict(), **(state.average or {})})
-        measured = task.judge.measure(judged)
+        measured = task.judge.measure(cast(PatchNetwork, judged))
         found = checkpoint.Validated(state.step, score(measured), measured)
         spent, each = time.monotonic() - begun, (time.monotonic() - started) / max(1, state.step - first)
         losses = {name: round(float(value), 4) for name, value in step.losses.items()}

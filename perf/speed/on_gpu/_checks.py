@@ -84,7 +84,8 @@ def layers(lease: Lease) -> None:
     for case in cases:
         found = attempt(f"layer {case}", partial(apart, *case))
         if found is None or found[1] > 0 or case[3] == 16:
-            for changes in ({"warps": 4}, {"stages": 1}, {"stages": 2}, {"warps": 8}, {"warps": 2}, {"pixels": 128}, {"pixels": 32}):
+            tried = {"warps": (4, 8, 2), "stages": (1, 2), "pixels": (128, 32)}
+            for changes in ({name: value} for name, values in tried.items() for value in values):
                 attempt(f"layer {case} {changes}", partial(apart, *case, **changes))
 
 
