@@ -707,7 +707,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     ),
     "oxford-published": Listing(
         "oxford-published/*.json",
-        f" = {{model[name]}} | {OXFORD} | all = **{{scores[map]:.3f}}**",
+        f" = {{file.stem}} | {OXFORD} | all = **{{scores[map]:.3f}}**",
         "mAP on the six Oxford sequences with the papers' flags: results/oxford-published/.",
         lambda found: sorted(found, key=lambda result: result["scores"]["map"]),
     ),
