@@ -65,7 +65,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name in packages():
         files.append(File.generated(config, f"api/{name}.md", content=package_page(name)))
     files.append(File.generated(config, "try.html", content=try_page()))
-    for linked in (*sorted(ROOT.glob("results/**/*.svg")), *sorted(ROOT.glob("examples/*.py"))):
+    for linked in (
+        *sorted(ROOT.glob("results/**/*.svg")),
+        *sorted(ROOT.glob("results/pictures/*.jpg")),
+        *sorted(ROOT.glob("examples/*.py")),
+    ):
         files.append(File.generated(config, linked.relative_to(ROOT).as_posix(), abs_src_path=str(linked)))
     return files
 

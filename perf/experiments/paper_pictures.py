@@ -1,12 +1,14 @@
 """Pictures of the papers: SDGMNet's Fig. 5 (matches), DOAP's Fig. 7 (aligned patches) and Fig. 8 (mined clusters).
 
     python -m perf.experiments.paper_pictures matches --data ../shared/data/oxford --out results/pictures/matches.jpg
-    python -m perf.experiments.paper_pictures aligned --data data/sequences --weights doap-st.safetensors --out aligned.png
-    python -m perf.experiments.paper_pictures clusters --data data/sequences-mined --out clusters.png
+    python -m perf.experiments.paper_pictures aligned --data data/sequences --weights doap-st.safetensors \
+        --out results/pictures/aligned.jpg
+    python -m perf.experiments.paper_pictures clusters --data data/sequences-mined --out results/pictures/clusters.jpg
 
 ``matches``: 200 random keypoints of the first image (red), their nearest neighbors among all of the second, green where right;
 a row for each pair, a column for each model. ``aligned``: rows of patches as they are, aligned with a repeated border, and with
-zeros. ``clusters``: five clusters of each of four sequences, a row each; a red bar between two rows: distractors of each other.
+zeros. ``clusters``: five clusters of each of four sequences, of three patches or more, a row each; a red bar between two
+rows: distractors of each other.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from patchprint.networks import weights
 from patchprint.networks.wrappers import SpatialTransformer
 from patchprint.ops.distances import nearest
 
-DRAWN, RIGHT, WIDTH = 200, 4.0, 640  # keypoints; pixels; of an image in the picture
+DRAWN, RIGHT, WIDTH, QUALITY = 200, 4.0, 256, 70  # keypoints; pixels; of an image in the picture; of JPEG
+SMALLEST, ENLARGED = 3, 2  # patches of a cluster in the picture; times
 RED, GREEN, GRAY = (220, 40, 40), (40, 190, 60), (150, 150, 150)
 
 
@@ -68,8 +71,8 @@ def _panel(images: Sequence[np.ndarray], points: tuple[np.ndarray, ...], right: 
         if is_right:
             cv2.line(canvas, place, tuple(np.round(end).astype(int).tolist()), GREEN, 1, cv2.LINE_AA)
     words = f"{name}: {int(right.sum())} of {len(right)}"
-    cv2.putText(canvas, words, (12, 32), cv2.FONT_HERSHEY_SIMPLEX, 1.0, (255, 255, 255), 5, cv2.LINE_AA)
-    cv2.putText(canvas, words, (12, 32), cv2.FONT_HERSHEY_SIMPLEX, 1.0, (0, 0, 0), 2, cv2.LINE_AA)
+    for color, thickness in (((255, 255, 255), 14), ((0, 0, 0), 4)):
+        cv2.putText(canvas, words, (12, 60), cv2.FONT_HERSHEY_SIMPLEX, 1.8, color, thickness, cv2.LINE_AA)
     return canvas
 
 
@@ -102,7 +105,8 @@ def clusters(store: PatchStore, sequences: int = 4, shown: int = 5, seed: int = 
         points = torch.nonzero(store.scene == int(scene))[:, 0]
         row = store.observation(points, torch.zeros(len(points), 1, dtype=torch.int64))[:, 0]
         cluster = store.mined.cluster[row]
-        names = random.permutation(torch.unique(cluster).numpy())[:shown].tolist()
+        found, sizes = torch.unique(cluster, return_counts=True)
+        names = random.permutation(found[sizes >= SMALLEST].numpy())[:shown].tolist()
         lines = []
         for number, name in enumerate(names):
             some = points[cluster == name][:8]
@@ -138,9 +142,12 @@ def main() -> None:
         store = open_source([str(arguments.data)])
         assert isinstance(store, PatchStore)
         image = clusters(store) if arguments.picture == "clusters" else aligned(store, arguments.weights)
+        image = image.repeat(ENLARGED, 0).repeat(ENLARGED, 1)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(arguments.out) as temporary:
-        temporary.write_bytes(encode_image(image, arguments.out.suffix, 80 if arguments.out.suffix == ".jpg" else None))
+        temporary.write_bytes(
+            encode_image(image, arguments.out.suffix, QUALITY if arguments.out.suffix == ".jpg" else None)
+        )
     print(f"{arguments.out}: {image.shape[1]} x {image.shape[0]}")
 
 

@@ -42,6 +42,7 @@ def main() -> None:
     )
     parser.add_argument("--teacher", help="what the teacher's weights are called in the package")
     parser.add_argument("--run", help="whose run it was, where weights of another name came out of it too")
+    parser.add_argument("--notes", help="how they were made, in place of the words about run and choice")
     arguments = parser.parse_args()
     network = weights.load_network(arguments.weights)
     record = dataclasses.replace(
@@ -61,7 +62,8 @@ def main() -> None:
         license="Apache-2.0",
         ratio=None,
         provisional=False,
-        notes=f"trained on one H200; record of the run: results/training/{arguments.run or arguments.name}/; "
+        notes=arguments.notes
+        or f"trained on one H200; record of the run: results/training/{arguments.run or arguments.name}/; "
         f"patch scale chosen on held-out data: {arguments.choice}",
     )
     info = weights.save(network, weights.WEIGHTS_FOLDER / f"{arguments.name}.safetensors", info, half=True)

@@ -92,10 +92,14 @@ for student in fast bits; do
   ship "patchprint.$student" "patchprint.$student/best.safetensors" 36 choice-students-longer --teacher patchprint
 done
 ship patchprint.tiny patchprint.tiny/best.safetensors 32 choice-students-longer --teacher patchprint
+HOW="the paper's network and recipe at full length, patches of 12 sigma"
+BEST="best step by the two other rebuilt sets, as in the paper"
 for paper in sdgmnet hynet sosnet hardnet; do
-  ship "$paper" "../exact/runs/$paper-liberty-seed0-*/best.safetensors" 16 choice-papers
+  ship "$paper" "../exact/runs/$paper-liberty-seed0-*/best.safetensors" 16 choice-papers --notes "$HOW; $BEST"
 done
-ship doap "../exact-doap/runs/none-liberty-seed0-*/last.safetensors" 16 choice-papers
+ship doap "../exact-doap/runs/none-liberty-seed0-*/last.safetensors" 16 choice-papers --notes "$HOW"
+# The shipped file is from a run that the end of a GPU lease stopped at step 116,001 of 125,000; its card says so.
+ship l2net "../exact/runs/l2-net-liberty-seed0-*/best.safetensors" 16 choice-papers --notes "$HOW; $BEST"
 
 # The matcher graph, with descriptors of patchprint.fast; its weights serve the others too (docs/evidence/matching.md).
 SCENES=
