@@ -64,7 +64,7 @@ def test_places_between_pixels_and_beyond_the_border():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(filters, "_is_for_opencv", lambda images: False)
         expected = filters.read_places(IMAGES[0], x, y)
-    torch.testing.assert_close(filters.read_places(IMAGES[0], x, y), expected, atol=3.0, rtol=0)  # a 32nd of a pixel
+    torch.testing.assert_close(filters.read_places(IMAGES[0], x, y), expected, atol=0.01, rtol=0)
     ramp = torch.arange(20.0).expand(20, 20).contiguous()
     assert filters.read_places(ramp, torch.tensor([[3.25, -2.0]]), torch.tensor([[4.0, 4.0]])).tolist() == [[3.25, 2.0]]
 

@@ -20,8 +20,9 @@ from torch import Tensor, nn
 
 from patchprint.common.errors import UserError, parsing
 from patchprint.ops.filters import (
+    ACROSS,
+    ACROSS_SECOND,
     DIFFERENCE,
-    SAME,
     SECOND_DIFFERENCE,
     blur,
     log_,
@@ -83,8 +84,9 @@ class _Derivatives:
         second: list[tuple[Tensor, ...]] = []
         for sigma, part in zip(_SIGMAS, blurred, strict=True):
             once, twice = ([sigma * each for each in DIFFERENCE], [sigma**2 * each for each in SECOND_DIFFERENCE])
-            first.append((separable(part, once, SAME), separable(part, SAME, once)))
-            second.append((separable(part, twice, SAME), separable(part, SAME, twice), separable(part, once, once)))
+            first.append((separable(part, once, ACROSS), separable(part, ACROSS, once)))
+            along = (separable(part, twice, ACROSS_SECOND), separable(part, ACROSS_SECOND, twice))
+            second.append((*along, separable(part, once, once)))
         structure: list[tuple[Tensor, ...]] = [
             tuple(blur(product, 1.5 * sigma) for product in (dx * dx, dy * dy, dx * dy))
             for (dx, dy), sigma in zip(first[:_WINDOWED], _SIGMAS, strict=False)

@@ -21,6 +21,8 @@ from patchprint.common.errors import require
 DIFFERENCE = (-0.5, 0.0, 0.5)
 SECOND_DIFFERENCE = (1.0, -2.0, 1.0)
 SAME = (1.0,)
+ACROSS = (3 / 16, 10 / 16, 3 / 16)  # what Scharr blurs across a difference, so that it responds alike in all directions
+ACROSS_SECOND = (1 / 12, 10 / 12, 1 / 12)
 _MOST_ROWS = 16384  # that OpenCV interpolates at once
 
 
