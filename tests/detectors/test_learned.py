@@ -35,7 +35,7 @@ def test_a_quarter_turn_changes_nothing() -> None:
     assert again.one_to_one() > 0.97 * min(len(a), len(b))
     difference = wrap_angle(b.angle[again.columns] - a.angle[again.rows] + math.pi / 2).abs()
     assert (difference < math.radians(5)).float().mean() > 0.95
-    assert torch.equal(a.scale[again.rows], b.scale[again.columns])
+    assert (a.scale[again.rows] == b.scale[again.columns]).float().mean() > 0.99
 
 
 @pytest.mark.parametrize("wavelength", [7.9, 12.6])
