@@ -11,7 +11,7 @@ from skimage import data
 
 from patchprint.common.errors import UserError
 from patchprint.detectors import _learned_networks, detect
-from patchprint.detectors._learned_networks import WEIGHTS, build_pyramid, load_networks
+from patchprint.detectors._learned_networks import WEIGHTS, build_pyramid, invariants, load_networks
 from patchprint.detectors.learned import APART, find_peaks
 from patchprint.metrics.correspondence import within_pixels
 from patchprint.ops import filters
@@ -35,7 +35,18 @@ def test_a_quarter_turn_changes_nothing() -> None:
     assert again.one_to_one() > 0.97 * min(len(a), len(b))
     difference = wrap_angle(b.angle[again.columns] - a.angle[again.rows] + math.pi / 2).abs()
     assert (difference < math.radians(5)).float().mean() > 0.95
-    assert torch.equal(a.scale[again.rows], b.scale[again.columns])
+    assert (a.scale[again.rows] == b.scale[again.columns]).float().mean() > 0.99
+
+
+@pytest.mark.parametrize("wavelength", [7.9, 12.6])
+def test_differences_respond_alike_in_all_directions(wavelength: float) -> None:
+    """As far from the center of rings, all pixels look the same to the score."""
+    y, x = torch.meshgrid(torch.arange(-40.0, 41), torch.arange(-40.0, 41), indexing="ij")
+    rings = 127 + 100 * torch.cos(2 * math.pi / wavelength * torch.hypot(x, y))
+    found, base = invariants(rings[None])
+    places = [(0, 25), (25, 0), (15, 20), (20, 15), (7, 24), (-15, 20), (-24, -7)]
+    values = torch.stack([torch.cat([found, base[None]])[:, 0, 40 + down, 40 + right] for down, right in places])
+    assert (values.amax(0) - values.amin(0)).max() < 0.05
 
 
 @pytest.mark.parametrize("degrees", [20, -70])

@@ -57,3 +57,18 @@ def test_highest_near(radius):
     assert torch.equal(everywhere, filters.highest_near(IMAGES, radius))
     turned = filters.highest_near(IMAGES.rot90(1, (1, 2)).contiguous(), radius)
     assert torch.equal(turned, everywhere.rot90(1, (1, 2)))
+
+
+def test_places_between_pixels_and_beyond_the_border():
+    y, x = torch.rand(40, 6) * 56 - 2, torch.rand(40, 6) * 73 - 2
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(filters, "_is_for_opencv", lambda images: False)
+        expected = filters.read_places(IMAGES[0], x, y)
+    torch.testing.assert_close(filters.read_places(IMAGES[0], x, y), expected, atol=0.01, rtol=0)
+    ramp = torch.arange(20.0).expand(20, 20).contiguous()
+    assert filters.read_places(ramp, torch.tensor([[3.25, -2.0]]), torch.tensor([[4.0, 4.0]])).tolist() == [[3.25, 2.0]]
+
+
+def test_logarithm():
+    values = torch.linspace(0.001, 90, 77)
+    torch.testing.assert_close(filters.log_(values.clone()), values.log())

@@ -77,15 +77,14 @@ def layers(lease: Lease) -> None:
         return [str(plan), float(wrong.float().mean()), rows[:12].tolist(), columns[:16].tolist()]
 
     cases = (
-        (3, 24, 16, 16, 2), (3, 32, 16, 16, 2), (3, 32, 16, 16, 1), (2, 12, 16, 32, 1), (2, 12, 16, 32, 2),
-        (2, 12, 32, 32, 1), (17, 3, 64, 64, 1), (5, 6, 32, 64, 2), (64, 6, 32, 32, 1), (3, 32, 16, 32, 2),
+        (3, 24, 16, 16, 2), (3, 32, 16, 16, 2), (3, 32, 16, 16, 1), (64, 12, 16, 32, 1), (64, 12, 16, 32, 2),
+        (64, 12, 32, 32, 1), (64, 3, 64, 64, 1), (64, 6, 32, 64, 2), (64, 6, 32, 32, 1), (3, 32, 16, 32, 2),
         (2, 32, 32, 32, 1), (2, 16, 32, 64, 2), (5, 8, 64, 64, 1), (3, 8, 128, 128, 1), (3, 24, 32, 32, 1),
     )  # fmt: skip
     for case in cases:
         found = attempt(f"layer {case}", partial(apart, *case))
-        if found is None or found[1] > 0 or case[3] == 16:
-            tried = {"warps": (4, 8, 2), "stages": (1, 2), "pixels": (128, 32)}
-            for changes in ({name: value} for name, values in tried.items() for value in values):
+        if found is None or found[1] > 0:
+            for changes in ({"stages": 1}, {"stages": 2}, {"warps": 8}, {"warps": 2}, {"pixels": 128}, {"pixels": 32}):
                 attempt(f"layer {case} {changes}", partial(apart, *case, **changes))
 
 

@@ -8,7 +8,8 @@ takes batches of images of one size on any device.
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,18 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from patchprint.common.errors import UserError, parsing
-from patchprint.ops.filters import DIFFERENCE, SAME, SECOND_DIFFERENCE, blur, resize, separable, shrink
+from patchprint.ops.filters import (
+    ACROSS,
+    ACROSS_SECOND,
+    DIFFERENCE,
+    SECOND_DIFFERENCE,
+    blur,
+    log_,
+    read_places,
+    resize,
+    separable,
+    shrink,
+)
 
 WEIGHTS = Path(__file__).with_name("learned.safetensors")
 INVARIANTS = 17
@@ -37,8 +49,8 @@ WITHIN = 0.25  # radians within which two directions agree
 _CIRCLE_LEVELS = (0, 2, 4)  # levels above that of the keypoint at which circles are read
 _FADED = 2.0  # standard deviation (in gray values) around a keypoint below which it is noise
 _REACH = 40  # rows beyond a band that its invariants see; a multiple of 4, like the rows of a band
-_BAND = 600_000  # pixels
-_CHUNK = 8192  # pixels at a time; more of them leave the cache
+_BAND = 500_000  # pixels
+_CHUNK = 32768  # pixels at a time; more of them leave the cache, fewer are mostly calls
 _SMALLEST = 32  # pixels along a side of the coarsest level
 
 
@@ -54,6 +66,63 @@ def build_pyramid(images: Tensor, most: int | None = None) -> list[Tensor]:
     return levels
 
 
+@dataclass(frozen=True, eq=False)
+class _Derivatives:
+    """Derivatives by sigma, structure tensors of the finest sigmas, and the contrast around, all (N, H, W) or all (M,)."""
+
+    first: list[tuple[Tensor, ...]]
+    second: list[tuple[Tensor, ...]]
+    structure: list[tuple[Tensor, ...]]
+    contrast: Tensor
+
+    @staticmethod
+    def of(levels: Tensor) -> "_Derivatives":
+        blurred = [blur(levels, _SIGMAS[0])]
+        for fine, coarse in itertools.pairwise(_SIGMAS):
+            blurred.append(blur(blurred[-1], (coarse**2 - fine**2) ** 0.5))
+        first: list[tuple[Tensor, ...]] = []
+        second: list[tuple[Tensor, ...]] = []
+        for sigma, part in zip(_SIGMAS, blurred, strict=True):
+            once, twice = ([sigma * each for each in DIFFERENCE], [sigma**2 * each for each in SECOND_DIFFERENCE])
+            first.append((separable(part, once, ACROSS), separable(part, ACROSS, once)))
+            along = (separable(part, twice, ACROSS_SECOND), separable(part, ACROSS_SECOND, twice))
+            second.append((*along, separable(part, once, once)))
+        structure: list[tuple[Tensor, ...]] = [
+            tuple(blur(product, 1.5 * sigma) for product in (dx * dx, dy * dy, dx * dy))
+            for (dx, dy), sigma in zip(first[:_WINDOWED], _SIGMAS, strict=False)
+        ]
+        dx, dy = first[1]
+        return _Derivatives(first, second, structure, _mean_around((dx * dx).addcmul_(dy, dy)))
+
+    def map(self, work: Callable[[Tensor], Tensor]) -> "_Derivatives":
+        def each(planes: list[tuple[Tensor, ...]]) -> list[tuple[Tensor, ...]]:
+            return [tuple(map(work, group)) for group in planes]
+
+        return _Derivatives(each(self.first), each(self.second), each(self.structure), work(self.contrast))
+
+    def combine(self) -> tuple[Tensor, Tensor]:
+        """Return the invariants, (INVARIANTS, ...), and the score that the network corrects."""
+        contrast, place = self.contrast + _DARK, itertools.count()
+        found = torch.empty((INVARIANTS, *contrast.shape), device=contrast.device)
+        square = 1 / contrast
+        single = square.sqrt()
+        base = contrast
+        for number, ((dx, dy), (xx, yy, xy)) in enumerate(zip(self.first, self.second, strict=True)):
+            across, along, product = dx * dx, dy * dy, dx * dy
+            log_(torch.add(across, along, out=found[next(place)]).mul_(square).add_(0.02))
+            _bound((xx + yy).mul_(single), found[next(place)])
+            _bound((xx * yy).addcmul_(xy, xy, value=-1).mul_(square), found[next(place)])
+            curvature = across.mul_(yy).addcmul_(product, xy, value=-2).addcmul_(along, xx)
+            _bound(curvature.mul_(square).mul_(single), found[next(place)])
+            if number < _WINDOWED:
+                smaller, larger = _eigenvalues(*self.structure[number])
+                log_(torch.mul(smaller, square, out=found[next(place)]).add_(0.01))
+                log_(torch.mul(larger, square, out=found[next(place)]).add_(0.01))
+                base = base if number else log_(smaller.add_(0.01)).mul_(0.5)
+        log_(found[next(place)].copy_(contrast)).mul_(0.3)
+        return found, base
+
+
 def invariants(levels: Tensor) -> tuple[Tensor, Tensor]:
     """What the score network sees of the pixels of a level, and the score that it corrects.
 
@@ -64,51 +133,19 @@ def invariants(levels: Tensor) -> tuple[Tensor, Tensor]:
     Shape:
         (N, H, W) -> (INVARIANTS, N, H, W), (N, H, W).
     """
-    found = torch.empty((INVARIANTS, *levels.shape), device=levels.device)
-    place = itertools.count()
-    base = levels
-    blurred = [blur(levels, _SIGMAS[0])]
-    for fine, coarse in itertools.pairwise(_SIGMAS):
-        blurred.append(blur(blurred[-1], (coarse**2 - fine**2) ** 0.5))
-    first = [[sigma * weight for weight in DIFFERENCE] for sigma in _SIGMAS]
-    second = [[sigma**2 * weight for weight in SECOND_DIFFERENCE] for sigma in _SIGMAS]
-    gradients = [
-        (separable(part, weights, SAME), separable(part, SAME, weights))
-        for part, weights in zip(blurred, first, strict=True)
-    ]
-    squares = [(dx * dx, dy * dy) for dx, dy in gradients]
-    energies = [xx + yy for xx, yy in squares]
-    contrast = _mean_around(energies[1]).add_(_DARK)
-    square = 1 / contrast
-    single = square.sqrt()
-    for number, (sigma, part) in enumerate(zip(_SIGMAS, blurred, strict=True)):
-        (dx, dy), (across, along) = gradients[number], squares[number]
-        xx, yy = separable(part, second[number], SAME), separable(part, SAME, second[number])
-        xy, product = separable(part, first[number], first[number]), dx * dy
-        torch.mul(energies[number], square, out=found[next(place)]).add_(0.02).log_()
-        _bound((xx + yy).mul_(single), found[next(place)])
-        _bound((xx * yy).addcmul_(xy, xy, value=-1).mul_(square), found[next(place)])
-        curvature = (across * yy).addcmul_(product, xy, value=-2).addcmul_(along, xx)
-        _bound(curvature.mul_(square).mul_(single), found[next(place)])
-        if number < _WINDOWED:
-            smaller, larger = _eigenvalues(across, along, product, 1.5 * sigma)
-            torch.mul(smaller, square, out=found[next(place)]).add_(0.01).log_()
-            torch.mul(larger, square, out=found[next(place)]).add_(0.01).log_()
-            base = base if number else smaller.add_(0.01).log_().mul_(0.5)
-    torch.log(contrast, out=found[next(place)]).mul_(0.3)
-    return found, base
+    return _Derivatives.of(levels).combine()
 
 
 def _bound(values: Tensor, out: Tensor) -> None:
-    torch.div(values, values.abs().add_(1), out=out)
+    torch.div(values, torch.abs(values, out=out).add_(1), out=out)
 
 
-def _eigenvalues(xx: Tensor, yy: Tensor, xy: Tensor, window: float) -> tuple[Tensor, Tensor]:
+def _eigenvalues(xx: Tensor, yy: Tensor, xy: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues of the structure tensor at each pixel, the smaller first."""
-    xx, yy, xy = blur(xx, window), blur(yy, window), blur(xy, window)
-    middle, difference = (xx + yy).mul_(0.5), (xx - yy).mul_(0.5)
-    half = difference.square_().addcmul_(xy, xy).sqrt_()
-    return (middle - half).clamp_(min=0), middle + half
+    middle, half = (xx + yy).mul_(0.5), (xx - yy).mul_(0.5)
+    half.square_().addcmul_(xy, xy).sqrt_()
+    larger = middle + half
+    return middle.sub_(half).clamp_(min=0), larger
 
 
 def _mean_around(values: Tensor) -> Tensor:
@@ -184,26 +221,30 @@ class ScoreNetwork(nn.Module):
         return scores
 
     def _of_level(self, level: Tensor, context: Tensor, tells: bool) -> tuple[Tensor, Tensor]:
-        """Score the pixels of a level; large ones on a CPU in bands of rows that fit into the cache."""
+        """Score the pixels of a level; large ones on a CPU in bands of rows, whose derivatives stay in the cache."""
         rows = max(_REACH, _BAND // level.shape[2] // 4 * 4)
         if level.device.type != "cpu" or rows >= level.shape[1]:
-            return self._of_band(level, context, tells)
+            return self._of_band(_Derivatives.of(level), context, tells)
         parts = []
         for top in range(0, level.shape[1], rows):
-            start = max(0, top - _REACH)
-            seen = slice(start, top + rows + _REACH)
-            found = self._of_band(level[:, seen], context[:, :, seen], tells)
-            parts.append([each[..., top - start :, :][..., :rows, :] for each in found])
+            start, end = max(0, top - _REACH), min(level.shape[1], top + rows)
+            own = slice(top - start, end - start)
+            derivatives = _Derivatives.of(level[:, start : end + _REACH]).map(lambda plane, own=own: plane[:, own])
+            parts.append(self._of_band(derivatives, context[:, :, top:end], tells))
         score, told = (torch.cat(part, -2) for part in zip(*parts, strict=True))
         return score, told
 
-    def _of_band(self, level: Tensor, context: Tensor, tells: bool) -> tuple[Tensor, Tensor]:
-        found, base = invariants(level)
-        chunk = _CHUNK if level.device.type == "cpu" else base.numel()
-        pixels = (found.flatten(1).split(chunk, 1), base.flatten().split(chunk), context.flatten(1).split(chunk, 1))
-        parts = [self(*part, tells) for part in zip(*pixels, strict=True)]
-        score, told = zip(*parts, strict=True)
-        return torch.cat(score).view_as(level), torch.cat(told, 1).view(-1, *level.shape)
+    def _of_band(self, derivatives: _Derivatives, context: Tensor, tells: bool) -> tuple[Tensor, Tensor]:
+        """Score pixels by their derivatives, on a CPU in chunks that fit into the cache."""
+        shape, flat, around = derivatives.contrast.shape, derivatives.map(torch.Tensor.flatten), context.flatten(1)
+        pixels = around.shape[1]
+        score, told = flat.contrast.new_empty(pixels), flat.contrast.new_empty(CONTEXT if tells else 0, pixels)
+        chunk = _CHUNK if around.device.type == "cpu" else pixels
+        for first in range(0, pixels, chunk):
+            some = slice(first, first + chunk)
+            part = flat.map(lambda plane, some=some: plane[some])
+            score[some], told[:, some] = self(*part.combine(), around[:, some], tells)
+        return score.view(shape), told.view(-1, *shape)
 
 
 class AngleNetwork(nn.Module):
@@ -250,17 +291,19 @@ class AngleNetwork(nn.Module):
 def _read_circles(pyramid: Sequence[Tensor], image: Tensor, level: Tensor, xy: Tensor, radii: Tensor) -> Tensor:
     """Read images on circles around keypoints, in several levels: (N, levels, radii, DIRECTIONS) gray values."""
     device, (height, width) = xy.device, pyramid[0].shape[1:]
+    angle = torch.arange(DIRECTIONS, device=device) * (2 * math.pi / DIRECTIONS)
+    wanted = level[:, None] + torch.tensor(_CIRCLE_LEVELS).to(device)
+    number = wanted.clamp(max=len(pyramid) - 1)
+    missing = torch.exp2((wanted - number) / 2)  # beyond the coarsest level
+    radius = missing[:, :, None] * radii
+    if device.type == "cpu" and len(pyramid[0]) == 1:
+        return _read_circles_of_image(pyramid, number, xy, radius, angle)
     # All levels in one buffer, so that the circles of all keypoints are read at once.
     pixels = torch.cat([blur(each, 1.0).flatten() for each in pyramid])
     sizes = torch.tensor([each.shape[1:] for each in pyramid])
     starts = torch.tensor([0, *itertools.accumulate(each.numel() for each in pyramid)][:-1])
     table = torch.cat([starts[:, None], sizes], 1).to(device)
-    wanted = level[:, None] + torch.tensor(_CIRCLE_LEVELS).to(device)
-    number = wanted.clamp(max=len(pyramid) - 1)
     start, rows, columns = table[number].unbind(2)
-    missing = torch.exp2((wanted - number) / 2)  # beyond the coarsest level
-    angle = torch.arange(DIRECTIONS, device=device) * (2 * math.pi / DIRECTIONS)
-    radius = missing[:, :, None] * radii
     corner, parts = start + image[:, None] * rows * columns, []
     for axis, turned, size, whole in ((0, angle.cos(), columns, width), (1, angle.sin(), rows, height)):
         center = (xy[:, axis, None] + 0.5) * (size / whole) - 0.5
@@ -276,6 +319,22 @@ def _read_circles(pyramid: Sequence[Tensor], image: Tensor, level: Tensor, xy: T
     above = torch.lerp(pixels[first], pixels[first + 1], dx)
     below = torch.lerp(pixels[first + stride], pixels[first + stride + 1], dx)
     return torch.lerp(above, below, dy)
+
+
+def _read_circles_of_image(
+    pyramid: Sequence[Tensor], number: Tensor, xy: Tensor, radius: Tensor, angle: Tensor
+) -> Tensor:
+    """The same of a single image, level by level; OpenCV reads it many times faster."""
+    (height, width), found = pyramid[0].shape[1:], radius.new_empty(*radius.shape, len(angle))
+    for each in number.unique().tolist():
+        chosen, pixels = number == each, blur(pyramid[each], 1.0)[0]
+        rows, around = chosen.nonzero()[:, 0], radius[chosen]
+        x = (xy[rows, 0] + 0.5) * (pixels.shape[1] / width) - 0.5
+        y = (xy[rows, 1] + 0.5) * (pixels.shape[0] / height) - 0.5
+        x = x[:, None, None] + around[..., None] * angle.cos()
+        y = y[:, None, None] + around[..., None] * angle.sin()
+        found[chosen] = read_places(pixels, x.flatten(1), y.flatten(1)).view_as(x)
+    return found
 
 
 def nearness(cosine: Tensor, within: float) -> Tensor:

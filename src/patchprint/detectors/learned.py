@@ -22,7 +22,7 @@ from patchprint.ops.filters import highest_near
 
 SIGMA = 2.0  # scale given to a corner of the finest level
 PEAK = 2  # pixels of a level around a keypoint without a higher score
-APART = 4  # pixels of the image between keypoints of any level: nearer ones would share their descriptor
+APART = 3  # pixels of the image between keypoints of any level
 BORDER = 6  # pixels of a level
 MOST = 4096  # where no number is asked for
 _NOTHING = -1e6  # score of a pixel without a keypoint

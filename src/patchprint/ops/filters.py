@@ -21,6 +21,9 @@ from patchprint.common.errors import require
 DIFFERENCE = (-0.5, 0.0, 0.5)
 SECOND_DIFFERENCE = (1.0, -2.0, 1.0)
 SAME = (1.0,)
+ACROSS = (3 / 16, 10 / 16, 3 / 16)  # what Scharr blurs across a difference, so that it responds alike in all directions
+ACROSS_SECOND = (1 / 12, 10 / 12, 1 / 12)
+_MOST_ROWS = 16384  # that OpenCV interpolates at once
 
 
 def separable(images: Tensor, along_x: Sequence[float], along_y: Sequence[float]) -> Tensor:
@@ -87,6 +90,40 @@ def highest_near(images: Tensor, radius: int) -> Tensor:
             for down, across in _widths(radius)
         ),
     )
+
+
+def log_(values: Tensor) -> Tensor:
+    """Take the natural logarithm in place."""
+    if not _is_for_opencv(values) or not values.is_contiguous():
+        return values.log_()
+    cv2 = require("cv2", extra="images")
+    array = values.view(1, -1).numpy()
+    cv2.log(array, array)
+    return values
+
+
+def read_places(image: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """Interpolate an image (H, W) bilinearly at places (N, M), mirrored at its outermost pixels: (N, M) float32."""
+    if _is_for_opencv(image):
+        cv2 = require("cv2", extra="images")
+        source, rows = image.contiguous().numpy(), _MOST_ROWS
+        places = zip(x.split(rows), y.split(rows), strict=True)
+        found = [
+            cv2.remap(source, *(each.numpy() for each in part), cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT_101)
+            for part in places
+        ]
+        return torch.from_numpy(np.concatenate(found))
+    height, width = image.shape
+    x, y = (_mirrored_place(place, size - 1) for place, size in ((x, width), (y, height)))
+    left, top = x.floor().clamp(max=max(0, width - 2)), y.floor().clamp(max=max(0, height - 2))
+    dx, dy, first, values = x - left, y - top, top.long() * width + left.long(), image.flatten()
+    above = torch.lerp(values[first], values[first + 1], dx)
+    return torch.lerp(above, torch.lerp(values[first + width], values[first + width + 1], dx), dy)
+
+
+def _mirrored_place(place: Tensor, last: int) -> Tensor:
+    place = place.abs()
+    return torch.minimum(place, 2 * last - place).clamp(0, last)
 
 
 @functools.cache
