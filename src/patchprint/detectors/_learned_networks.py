@@ -100,6 +100,9 @@ class _Derivatives:
 
         return _Derivatives(each(self.first), each(self.second), each(self.structure), work(self.contrast))
 
+    def __getitem__(self, where: slice | tuple[slice, ...]) -> "_Derivatives":
+        return self.map(lambda plane: plane[where])
+
     def combine(self) -> tuple[Tensor, Tensor]:
         """Return the invariants, (INVARIANTS, ...), and the score that the network corrects."""
         contrast, place = self.contrast + _DARK, itertools.count()
@@ -229,7 +232,7 @@ class ScoreNetwork(nn.Module):
         for top in range(0, level.shape[1], rows):
             start, end = max(0, top - _REACH), min(level.shape[1], top + rows)
             own = slice(top - start, end - start)
-            derivatives = _Derivatives.of(level[:, start : end + _REACH]).map(lambda plane, own=own: plane[:, own])
+            derivatives = _Derivatives.of(level[:, start : end + _REACH])[:, own]
             parts.append(self._of_band(derivatives, context[:, :, top:end], tells))
         score, told = (torch.cat(part, -2) for part in zip(*parts, strict=True))
         return score, told
@@ -242,8 +245,7 @@ class ScoreNetwork(nn.Module):
         chunk = _CHUNK if around.device.type == "cpu" else pixels
         for first in range(0, pixels, chunk):
             some = slice(first, first + chunk)
-            part = flat.map(lambda plane, some=some: plane[some])
-            score[some], told[:, some] = self(*part.combine(), around[:, some], tells)
+            score[some], told[:, some] = self(*flat[some].combine(), around[:, some], tells)
         return score.view(shape), told.view(-1, *shape)
 
 
