@@ -8,6 +8,7 @@ takes batches of images of one size on any device.
 import functools
 import itertools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -229,7 +230,7 @@ class ScoreNetwork(nn.Module):
         for top in range(0, level.shape[1], rows):
             start, end = max(0, top - _REACH), min(level.shape[1], top + rows)
             own = slice(top - start, end - start)
-            derivatives = _Derivatives.of(level[:, start : end + _REACH]).map(lambda plane, own=own: plane[:, own])
+            derivatives = _Derivatives.of(level[:, start : end + _REACH]).map(operator.itemgetter((slice(None), own)))
             parts.append(self._of_band(derivatives, context[:, :, top:end], tells))
         score, told = (torch.cat(part, -2) for part in zip(*parts, strict=True))
         return score, told
@@ -242,7 +243,7 @@ class ScoreNetwork(nn.Module):
         chunk = _CHUNK if around.device.type == "cpu" else pixels
         for first in range(0, pixels, chunk):
             some = slice(first, first + chunk)
-            part = flat.map(lambda plane, some=some: plane[some])
+            part = flat.map(operator.itemgetter(some))
             score[some], told[:, some] = self(*part.combine(), around[:, some], tells)
         return score.view(shape), told.view(-1, *shape)
 
