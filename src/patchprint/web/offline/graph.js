@@ -203,7 +203,7 @@ function errorsOneWay(a, b, score) {
     const from = (points) => own.map((each) => [points[each].x - points[row].x, points[each].y - points[row].y]);
     const offsets = from(a), ys = from(b), reach = Math.max(1e-6, ...offsets.map(([x, y]) => Math.hypot(x, y)));
     const xs = offsets.map(([x, y]) => [x / reach, y / reach]);
-    const near = own.map((each, at) => score[each] * Math.exp(-Math.hypot(...xs[at]) ** 2));
+    const near = own.map((each, at) => score[each] * Math.exp(-(Math.hypot(...xs[at]) ** 2)));
     let weights = near, found = fitAffine(xs, ys, weights), noise = Math.max(reach / 2, 4 * NOISE);
     for (let step = 0; step < FIT_STEPS; step++) {
       const {fit, predicted} = found, limit = noise = Math.max(noise / 2, NOISE);
