@@ -77,38 +77,39 @@ class CpuEngine(Engine):
     @torch.no_grad()
     def raw(self, patches: Tensor) -> Tensor:
         """Compute raw vectors, (N, 1, S, S) -> (N, D) float32, N at least 1."""
-        return self._computed([partial(torch.Tensor.cpu, part) for part in patches.split(CHUNK_ON_CPU)])
+        rows = _Rows(self, [partial(torch.Tensor.cpu, part) for part in patches.split(CHUNK_ON_CPU)])
+        parallel_map(rows.in_session, rows.chunks)
+        return rows.found()
 
     def describe_cut(self, cuts: Sequence[Callable[[], Tensor]]) -> Tensor:
         # A core samples patches and computes them before it takes the next ones: they are in its cache.
-        return self.finish(self._computed(cuts))
-
-    def _computed(self, cuts: Sequence[Callable[[], Tensor]]) -> Tensor:
-        # Into one tensor: a small result of each chunk, between the freed memory of patches, would keep most of that from
-        # being used again, 20 KB for each patch.
-        rows = _Rows(len(cuts))
-
-        @contextlib.contextmanager
-        def in_session() -> Iterator[Callable[[tuple[int, Callable[[], Tensor]]], None]]:
-            with torch.no_grad(), self.session() as compute:  # PyTorch keeps both for each thread
-                yield lambda cut: rows.put(cut[0], compute(cut[1]()))
-
-        parallel_map(in_session, list(enumerate(cuts)))
-        return rows.found()
+        rows = _Rows(self, cuts)
+        parallel_map(rows.in_session, rows.chunks)
+        return self.finish(rows.found())
 
 
 class _Rows:
-    """Rows of one tensor, which threads fill in chunks of `CHUNK_ON_CPU`."""
+    """Rows of one tensor, which threads compute in chunks of `CHUNK_ON_CPU`.
 
-    def __init__(self, chunks: int) -> None:
-        self._chunks, self._lock = chunks, threading.Lock()
+    A small result of each chunk, between the freed memory of patches, would keep most of that from being used again, 20 KB for
+    each patch.
+    """
+
+    def __init__(self, engine: CpuEngine, cuts: Sequence[Callable[[], Tensor]]) -> None:
+        self.chunks = list(enumerate(cuts))
+        self._engine, self._lock = engine, threading.Lock()
         self._all: Tensor | None = None
         self._count = 0
+
+    @contextlib.contextmanager
+    def in_session(self) -> Iterator[Callable[[tuple[int, Callable[[], Tensor]]], None]]:
+        with torch.no_grad(), self._engine.session() as compute:  # PyTorch keeps both for each thread
+            yield lambda cut: self.put(cut[0], compute(cut[1]()))
 
     def put(self, number: int, values: Tensor) -> None:
         with self._lock:
             if self._all is None:
-                self._all = values.new_empty(self._chunks * CHUNK_ON_CPU, *values.shape[1:])
+                self._all = values.new_empty(len(self.chunks) * CHUNK_ON_CPU, *values.shape[1:])
             self._count += len(values)
         start = number * CHUNK_ON_CPU
         self._all[start : start + len(values)] = values
