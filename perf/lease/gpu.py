@@ -13,7 +13,7 @@ what is not needed (`git sparse-checkout disable` afterwards).
 ``runs.json`` lists the runs by worth. On the machine a process of its own works on the list, through one call and into the
 next, while ``run`` unpacks what the call brought and writes what is done to ``--out`` twice a minute. Runs whose data are not
 there yet wait for them. Runs that were cut off go on from their checkpoints: on the same machine, or, after ``unpack`` and
-``pack``, in another lease. There are no tables on the machine, which has no matplotlib; ``unpack`` makes them.
+``pack``, in another lease. Tables are made by ``unpack``, not on the machine.
 """
 
 from __future__ import annotations
