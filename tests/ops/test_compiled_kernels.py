@@ -37,10 +37,15 @@ for channels, side in ((32, 32), (64, 16), (128, 8)):
     _, scale = frn_kernel.frn_tlu(x, shift, one, one, one, eps)
     frn_kernel.frn_tlu_backward(x, x, shift, scale, one, one, one)
 """
+CONVOLUTIONS = """
+from patchprint.networks import convolution_kernels as kernels
+for side, channels in ((32, 32), (16, 16)):
+    x, maps = (torch.zeros(2, count, side, side, dtype=torch.bfloat16) for count in (1, channels))
+    maps, kernel = maps.contiguous(memory_format=torch.channels_last), torch.zeros(channels, 1, 3, 3, dtype=torch.bfloat16)
+    kernels.first(x, kernel), kernels.first_backward(maps, x, kernel), kernels.weight_gradient(maps, maps)
+"""
 LAYERS = """
-import os
 from patchprint import networks
-os.environ["PATCHPRINT_NEW_KERNELS"] = "1"
 from patchprint.networks.engines import _cuda_kernels, cuda
 _cuda_kernels._shared_memory = lambda device: memory
 cuda.supports_triton = lambda device: True
@@ -55,13 +60,15 @@ CASES = {
     "patches": (PATCHES, "sampling halving"),
     "keypoints": (KEYPOINTS, "enlarging blurring halving extrema refining direction"),
     "norms": (NORMS, "forward backward"),
-    "layers": (LAYERS, "first convolution"),  # in bfloat16, which the T4 has not
+    "convolutions": (CONVOLUTIONS, "first first_input first_weight weight"),  # in bfloat16, which the T4 has not
+    "layers": (LAYERS, "first convolution"),  # likewise
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("case", "gpu"), [(case, gpu) for case in CASES for gpu in compiled.GPUS if (case, gpu) != ("layers", "T4")]
+    ("case", "gpu"),
+    [(case, gpu) for case in CASES for gpu in compiled.GPUS if gpu != "T4" or case not in ("convolutions", "layers")],
 )
 def test_kernels_compile(case: str, gpu: str, tmp_path: Path) -> None:
     code, names = CASES[case]

@@ -22,7 +22,6 @@ from patchprint.features import describe_keypoints
 from patchprint.features.extract import DescribeSettings
 from patchprint.storage.feature_folder import describe_folder
 from perf.speed import graph_matcher
-from perf.speed.on_gpu import _step_kernels
 from perf.speed.on_gpu._common import Lease, attempt, found_again
 
 _TESTS = Path(__file__).resolve().parents[3] / "tests"
@@ -202,10 +201,3 @@ def graph(lease: Lease) -> None:
 
         for record in (False, True):
             attempt(f"graph, {count}, {'replayed' if record else 'plain'}", partial(compare, record, (a, b), here))
-
-
-def step_kernels(lease: Lease) -> None:
-    """Compare kernels that may make a training step faster with PyTorch's operations."""
-    for dtype, tolerance in ((torch.float32, 2e-3), (torch.bfloat16, 1e-2)):
-        for count, side in ((3, 8), (5, 16), (7, 32)):
-            attempt(f"{dtype}, {side}", partial(_step_kernels.check, lease.device, dtype, count, side, tolerance))

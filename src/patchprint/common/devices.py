@@ -48,11 +48,6 @@ def supports_triton(device: torch.device) -> bool:
     return device.type == "cuda" and _has_triton()
 
 
-def tries_new_kernels() -> bool:
-    """Whether kernels are used that have not been right on a GPU yet: where PATCHPRINT_NEW_KERNELS=1 asks for them."""
-    return "PATCHPRINT_NEW_KERNELS" in os.environ
-
-
 @functools.cache
 def _has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
