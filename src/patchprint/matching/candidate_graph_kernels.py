@@ -29,11 +29,11 @@ from patchprint.ops.distances_kernel import several_nearest
 
 # Kernels are compiled once for all numbers of keypoints: nothing is made of what divides them.
 _COLUMNS = 256  # keypoints that a program compares with its own at a time
-_EDGES, _CANDIDATES = 32, 64  # candidates of a program that makes edges, and of one that hears messages
+_EDGES, _CANDIDATES = 32, 32  # candidates of a program that makes edges, and of one that hears messages
 _ROWS = 32  # keypoints of a program that chooses matches
 _MATCHES = 16  # of a program that computes their errors
 _LENGTHS = 1000  # descriptors whose mean length is taken
-_LONGEST = 8192  # keypoints that a program counts at a time
+_COUNTED = 4096  # keypoints that a program counts at a time
 
 
 @triton.jit(do_not_specialize=["xy", "scale", "count", "shift"])
@@ -413,7 +413,8 @@ def supports(options: GraphOptions) -> bool:
     default = GraphOptions(
         candidates=options.candidates, neighbors=options.neighbors, width=options.width, rounds=options.rounds
     )
-    return options == default and all(math.log2(each).is_integer() for each in sizes) and options.width >= 16
+    are_powers = all(math.log2(each).is_integer() for each in sizes)
+    return options == default and are_powers and options.candidates <= _CANDIDATES and options.width >= 16
 
 
 class PairTables:
@@ -440,8 +441,7 @@ class PairTables:
         of_image = torch.empty(2, 2, device=device)
         _image_kernel[(2,)](
             self.index, self.scale, descriptors, of_image, count, total, dim, min(_LENGTHS, total), K=k,
-            WIDTH=min(triton.next_power_of_2(dim), 64), IS_BITS=is_bits,
-            BLOCK=min(triton.next_power_of_2(max(count, total - count)), _LONGEST), LENGTHS=64, num_warps=8,
+            WIDTH=min(triton.next_power_of_2(dim), 64), IS_BITS=is_bits, BLOCK=_COUNTED, LENGTHS=64, num_warps=8,
         )  # fmt: skip
         cells = total * k
         self.node = torch.empty(NODE_FEATURES, cells, device=device)
