@@ -14,7 +14,7 @@ for seed, (count, total, dim, k) in enumerate(sizes):
     queries, base = torch.randn(count, dim) * 30, torch.randn(total, dim) * 30
     if seed % 2:
         queries[count // 2, 5] = base[total // 2, 0] = torch.nan
-        queries[-1], base[-1] = torch.inf, -torch.inf
+        queries[-1, 3], base[-1, 2] = torch.inf, -torch.inf
     elif seed:
         queries, base = (torch.randint(0, 256, each.shape, dtype=torch.uint8)[:, :16] for each in (queries, base))
     distance, index = torch.empty(count, k, device=device), torch.empty(count, k, dtype=torch.int64, device=device)

@@ -30,6 +30,7 @@ SAME_PLACE = 0.1  # in units of scale: keypoints as near as this are one place w
 PLACE, ZOOM = 0.35, 0.7
 NODE_FEATURES, EDGE_FEATURES = 10, 6
 LEAST_WEIGHT = 1e-3  # edges below it tell nothing
+LENGTHS = 1000  # descriptors whose mean length is taken
 _CELLS, _CELLS_ON_GPU = 1 << 23, 1 << 28  # numbers held at a time
 
 
@@ -237,7 +238,7 @@ def _unit(distance: Tensor, descriptors: Tensor) -> Tensor:
     """Convert distances of descriptors to those of unit vectors, for bits by the angle between their signs."""
     if descriptors.dtype == torch.uint8:
         return 2 * (distance / (8 * descriptors.shape[1])).clamp(max=1).sqrt()
-    length = descriptors[:1000].float().square().sum(1).sqrt()
+    length = descriptors[:LENGTHS].float().square().sum(1).sqrt()
     usable = length.isfinite()
     mean = torch.where(usable, length, 0).sum() / usable.float().sum().clamp(min=1)
     return torch.where(distance.isfinite(), distance / mean.clamp(min=1e-9), 2).clamp(max=2)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from patchprint.matching.candidate_graph import (
     EDGE_FEATURES,
     LEAST_WEIGHT,
+    LENGTHS,
     NODE_FEATURES,
     PLACE,
     SAME_PLACE,
@@ -32,7 +33,6 @@ _COLUMNS = 256  # keypoints that a program compares with its own at a time
 _EDGES, _CANDIDATES = 32, 32  # candidates of a program that makes edges, and of one that hears messages
 _ROWS = 32  # keypoints of a program that chooses matches
 _MATCHES = 16  # of a program that computes their errors
-_LENGTHS = 1000  # descriptors whose mean length is taken
 _COUNTED = 4096  # keypoints that a program counts at a time
 
 
@@ -440,7 +440,7 @@ class PairTables:
         is_bits, dim = descriptors.dtype == torch.uint8, descriptors.shape[1]
         of_image = torch.empty(2, 2, device=device)
         _image_kernel[(2,)](
-            self.index, self.scale, descriptors, of_image, count, total, dim, min(_LENGTHS, total), K=k,
+            self.index, self.scale, descriptors, of_image, count, total, dim, min(LENGTHS, total), K=k,
             WIDTH=min(triton.next_power_of_2(dim), 64), IS_BITS=is_bits, BLOCK=_COUNTED, LENGTHS=64, num_warps=8,
         )  # fmt: skip
         cells = total * k
