@@ -14,6 +14,7 @@ for seed, (count, total, dim, k) in enumerate(sizes):
     queries, base = torch.randn(count, dim) * 30, torch.randn(total, dim) * 30
     if seed % 2:
         queries[count // 2, 5] = base[total // 2, 0] = torch.nan
+        base[:, 3].abs_()  # their product with infinity is the largest
         queries[-1, 3], base[-1, 2] = torch.inf, -torch.inf
     elif seed:
         queries, base = (torch.randint(0, 256, each.shape, dtype=torch.uint8)[:, :16] for each in (queries, base))
