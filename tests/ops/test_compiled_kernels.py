@@ -55,10 +55,18 @@ for name, options in (("sdgmnet", {}), ("sdgmnet", dict(input_norm="standard", f
     assert isinstance(raw, cuda._Chain), name
     raw(torch.zeros(2, 1, network.input_size, network.input_size))
 """
+GRAPH = """
+from patchprint.matching.candidate_graph import Frames, GraphNetwork
+from patchprint.matching.candidate_graph_kernels import match_pair
+for dtype, width in ((torch.float32, 128), (torch.uint8, 16)):
+    a, b = (Frames(torch.rand(n, 2), torch.ones(n), torch.zeros(n), torch.zeros(n, width).to(dtype)) for n in (300, 500))
+    match_pair(GraphNetwork(), a, b, 0.1, 2.0)
+"""
 CASES = {
     "nearest": (NEAREST, "best merging"),
     "patches": (PATCHES, "sampling halving"),
     "keypoints": (KEYPOINTS, "enlarging blurring halving extrema refining direction"),
+    "graph": (GRAPH, "several several_merging places image edges starting round matching errors"),
     "norms": (NORMS, "forward backward"),
     "convolutions": (CONVOLUTIONS, "first first_input first_weight weight"),  # in bfloat16, which the T4 has not
     "layers": (LAYERS, "first convolution"),  # likewise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -16,7 +17,6 @@ import torch
 import torch.nn.functional as F
 
 import patchprint
-from patchprint.common.types import Features
 from patchprint.detectors import DETECTORS, detect
 from patchprint.features import describe_keypoints
 from patchprint.features.extract import DescribeSettings
@@ -46,15 +46,15 @@ _BEGIN = "import torch\ndevice = torch.device('cuda' if torch.cuda.is_available(
 def kernels(lease: Lease) -> None:
     """Run the code that the tests give to Triton's interpreter."""
     for path in _CODE:
-        for node in ast.parse((_TESTS / path).read_text()).body:
-            if (
-                isinstance(node, ast.Assign)
-                and isinstance(node.value, ast.Constant)
-                and "import" in str(node.value.value)
-            ):
-                (name,) = node.targets
-                code = _BEGIN + str(node.value.value)
-                attempt(f"{path} {ast.unparse(name)}", partial(exec, code, {"__name__": "code", "CASES": _CHAINS}))
+        _run_code(path)
+
+
+def _run_code(path: str) -> None:
+    for node in ast.parse((_TESTS / path).read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and "import" in str(node.value.value):
+            (name,) = node.targets
+            code = _BEGIN + str(node.value.value)
+            attempt(f"{path} {ast.unparse(name)}", partial(exec, code, {"__name__": "code", "CASES": _CHAINS}))
 
 
 def layers(lease: Lease) -> None:
@@ -185,19 +185,22 @@ def extract(lease: Lease) -> None:
 
 
 def graph(lease: Lease) -> None:
-    """Compare matches of the graph matcher with those of the CPU, plain and replayed."""
-    for count in (700, 2000):
-        a, b = graph_matcher.features(count)
-        here = set(map(tuple, patchprint.match(a, b, "graph", device="cpu").indices.tolist()))
+    """Compare matches of the graph matcher with those of the CPU, and all of its stages."""
 
-        def compare(record: bool, pair: tuple[Features, Features], here: set[tuple[int, ...]]) -> list[float]:
-            shares = []
-            for _ in range(2):  # the second replays what the first recorded
-                found = patchprint.match(*pair, "graph", device=lease.device, record=record)
-                there = set(map(tuple, found.indices.tolist()))
-                shares.append(len(here & there) / len(here | there))
-            assert len(here) > len(pair[0]) // 4 and min(shares) > 0.99, (len(here), shares)
-            return shares
+    def compare(count: int) -> list[float]:
+        pair = graph_matcher.features(count)
+        here, there = (patchprint.match(*pair, "graph", device=device) for device in ("cpu", lease.device))
+        scores = [
+            dict(zip(map(tuple, each.indices.tolist()), torch.as_tensor(each.score).tolist(), strict=True))
+            for each in (here, there)
+        ]
+        both = scores[0].keys() & scores[1].keys()
+        share = len(both) / len(scores[0].keys() | scores[1].keys())
+        apart = max(abs(scores[0][match] - scores[1][match]) for match in both)
+        assert len(here) > count // 4 and share > 0.99 and apart < 1e-4, (len(here), share, apart)
+        return [share, apart]
 
-        for record in (False, True):
-            attempt(f"graph, {count}, {'replayed' if record else 'plain'}", partial(compare, record, (a, b), here))
+    for count in (500, 2000, 8000):
+        attempt(f"graph, {count}", partial(compare, count))
+    sys.path.insert(0, str(_TESTS))  # for their support
+    _run_code("matching/test_graph_kernels.py")

@@ -121,18 +121,16 @@ def graph_matcher(lease: Lease) -> None:
     """The learned matcher beside the ratio test: results/speed/graph-matcher-h200.json."""
     started, scores = time.monotonic(), {}
     settings = {"device": str(lease.device), "threads": torch.get_num_threads(), "rounds": 4 if lease.brief else 30}
-    matchers = ("mutual+ratio", "graph", *(["graph, recorded"] if lease.device.type == "cuda" else []))
-    for count in (_COUNT,) if lease.brief else (_COUNT, 500, 8000):
-        for matcher in matchers:
+    counts = (_COUNT,) if lease.brief else (_COUNT, 500, 8000)
+    for count in counts:
+        for matcher in ("mutual+ratio", "graph"):
             work = partial(graph_speed.measure, matcher, count, Namespace(**settings))
             scores[f"{matcher}, {count} keypoints"] = attempt(f"{matcher}, {count} keypoints", work)
             record = provenance.record("graph-matcher-speed", settings=settings, scores=scores, seed=0, started=started)
             lease.keep_result("graph-matcher-h200", record)
-    if lease.device.type == "cuda" and not lease.brief:
-        a, b = graph_speed.features(_COUNT)
-        for recorded in (False, True):
-            work_of_one = partial(match, a, b, "graph", device=lease.device, record=recorded)
-            attempt("profile", partial(profile, work_of_one, rows=20))
+    for count in counts if lease.device.type == "cuda" else ():
+        work_of_one = partial(match, *graph_speed.features(count), "graph", device=lease.device)
+        attempt(f"profile, {count} keypoints", partial(profile, work_of_one, rows=16))
 
 
 def growth_by_keypoints(lease: Lease) -> None:

@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 _UNLIMITED = (1 << 31) - 1  # bytes, the most that mallopt takes
 # Beginning to record waits for the whole GPU, which would break what another thread records.
-recording_turn = threading.RLock()
+_recording_turn = threading.RLock()
 _KEPT = 1 << 30  # bytes of freed memory that stay in a process that detects keypoints
 
 
@@ -179,7 +179,7 @@ class Recording:
         self._given = example
         self._stage: Tensor | None = None
         self._left = torch.cuda.Event()
-        with recording_turn:
+        with _recording_turn:
             self._record(function, example)
 
     def _record(self, function: Callable[[Tensor], Tensor], example: Tensor) -> None:
