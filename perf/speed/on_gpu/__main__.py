@@ -48,6 +48,7 @@ TIMES = {
     "step, all": ("step_all", 30),
     "growth": ("growth_by_keypoints", 25),
     "time of dog": ("dog", 30),
+    "time of learned": ("learned", 15),
     "time of an image": ("image", 20),
     "time of match": ("matching", 30),
     "threads of a folder": ("threads_of_a_folder", 40),
