@@ -29,6 +29,12 @@ search = kernels._Search.prepare(256, 512, 0.02, 10.0, 1, torch.device("cpu"))
 size = torch.tensor([200, 400], dtype=torch.int32).view(torch.uint8)
 search(torch.cat([size, torch.zeros(200 * 400, dtype=torch.uint8)]))
 """
+FILTERS = """
+from patchprint.ops import filters, filters_kernel
+for sigma in (1.0, 2.55):
+    filters_kernel.separable(torch.zeros(3, 40, 200), filters.gaussian(sigma), filters.gaussian(sigma))
+filters_kernel.separable(torch.zeros(1, 40, 200), filters.DIFFERENCE, filters.ACROSS)
+"""
 NORMS = """
 from patchprint.networks import frn_kernel
 for channels, side in ((32, 32), (64, 16), (128, 8)):
@@ -67,6 +73,7 @@ CASES = {
     "patches": (PATCHES, "sampling halving"),
     "keypoints": (KEYPOINTS, "enlarging blurring halving extrema refining direction"),
     "graph": (GRAPH, "several several_merging places image edges starting round matching errors"),
+    "filters": (FILTERS, "correlating"),
     "norms": (NORMS, "forward backward"),
     "convolutions": (CONVOLUTIONS, "first first_input first_weight weight"),  # in bfloat16, which the T4 has not
     "layers": (LAYERS, "first convolution"),  # likewise

@@ -48,6 +48,7 @@ TIMES = {
     "step, tuned": ("step_tuned", 60),
     "growth": ("growth_by_keypoints", 25),
     "time of dog": ("dog", 30),
+    "time of learned": ("learned", 15),
     "time of an image": ("image", 20),
     "time of match": ("matching", 30),
     "ways of a folder": ("ways_of_a_folder", 50),

@@ -126,7 +126,10 @@ def dog(lease: Lease) -> None:
         return [len(here), len(there), *again]
 
     def learned(image: np.ndarray) -> list[float]:
-        here, there = (detect(image, "learned", max_keypoints=1000, device=device) for device in ("cpu", lease.device))
+        # The second search of a size records it, the third replays it.
+        here = detect(image, "learned", max_keypoints=1000)
+        *there_again, there = (detect(image, "learned", max_keypoints=1000, device=lease.device) for _ in range(3))
+        assert all(found_again(there, each) >= 0.999 for each in there_again)
         again = [found_again(here, there), found_again(there, here)]
         assert min(again) >= 0.97, again
         return [len(here), len(there), *again]

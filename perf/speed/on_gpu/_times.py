@@ -24,7 +24,8 @@ from patchprint.common import provenance
 from patchprint.common.errors import MissingPackageError, require
 from patchprint.common.progress import json_lines
 from patchprint.common.types import Features, Keypoints, ModelId
-from patchprint.detectors import detect, dog as dog_module
+from patchprint.detectors import detect, dog as dog_module, learned as learned_module
+from patchprint.detectors._learned_networks import load_networks
 from patchprint.features import load
 from patchprint.features.extract import DescribeSettings
 from patchprint.features.model import DEFAULT_MODEL
@@ -169,6 +170,26 @@ def dog(lease: Lease) -> None:
     for changes in _DOG:
         times[f"recorded {changes}"] = attempt(str(changes), partial(_changed, kernels, changes, recorded))
     _show(lease, "time of dog", times)
+
+
+def learned(lease: Lease) -> None:
+    """Finding keypoints with `learned`: on both devices, before and after its size was recorded, and by stage."""
+    image, place = lease.bench.images[0], lease.device
+    find = partial(detect, image, "learned", max_keypoints=_COUNT, device=place)
+    networks, pixels = load_networks(device=place), torch.from_numpy(image).to(place)
+    look = torch.no_grad()(partial(learned_module._Look.at, pixels, networks))
+    times: dict[str, Any] = {
+        "on the CPU": milliseconds(partial(detect, image, "learned", max_keypoints=_COUNT)),
+        "on the GPU": milliseconds(find),
+        "dog on the GPU": milliseconds(partial(detect, image, max_keypoints=_COUNT, device=place)),
+        "look, operation by operation": attempt("look", partial(milliseconds, look)),
+    }
+    if place.type == "cuda":
+        looks = learned_module._Looks(networks, image.size)
+        times["look, recorded"] = attempt("recorded", torch.no_grad()(lambda: on_device(lambda: looks.at(pixels))))
+    attempt("profile of the look", lambda: profile(look))
+    attempt("profile", lambda: profile(find))
+    _show(lease, "time of learned", times)
 
 
 def matching(lease: Lease) -> None:
