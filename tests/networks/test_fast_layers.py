@@ -135,6 +135,7 @@ for dtype, tolerance in kinds:
 SWAPPED = """
 from patchprint import networks
 from patchprint.networks import fast_layers
+tolerance = 2e-3 if device.type == "cpu" else 2e-2  # products in 10 bits, several layers of them
 for name in ("hardnet", "hynet"):
     raw, gradients = [], []
     for swap in (False, True):
@@ -149,7 +150,7 @@ for name in ("hardnet", "hynet"):
         gradients.append(torch.autograd.grad(raw[-1][:, :5].sum(), list(network.parameters()), allow_unused=True))
     assert torch.allclose(*raw, atol=1e-3)
     for plain, fast in zip(*gradients):
-        assert plain is None or (plain - fast).norm() <= 2e-3 * plain.norm() + 1e-4
+        assert plain is None or (plain - fast).norm() <= tolerance * plain.norm() + 1e-4
 """
 
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -37,7 +37,6 @@ from patchprint.storage import describe_jobs
 from patchprint.storage.feature_folder import describe_folder
 from perf.speed import contest, folder as speed_of_folder, graph_matcher as graph_speed, training_speed
 from perf.speed.contest import _growth as growth_module
-from perf.speed.on_gpu import _step_kernels
 from perf.speed.on_gpu._common import Lease, attempt, milliseconds, on_device, profile
 
 _MODELS = ("patchprint", "patchprint.fast", "patchprint.tiny")
@@ -334,16 +333,6 @@ def layers(lease: Lease) -> None:
             for sizes in _NORMS:
                 name, change = f"norm {channels} {direction}: {sizes}", {"PLAN": {**frn_kernel.PLAN, direction: sizes}}
                 times[name] = attempt(name, partial(_changed, frn_kernel, change, partial(on_device, work)))
-        for pixels in (64,):
-            if pixels <= side * side:
-                name, forward = f"norm {channels}, in parts of {pixels} pixels", (x, shift, weight, bias, tau, eps)
-                parts = (
-                    partial(_step_kernels.norm_forward, *forward, channels, pixels, 4),
-                    partial(
-                        _step_kernels.norm_backward, gradient, x, shift, scale, weight, bias, tau, channels, pixels, 4
-                    ),
-                )
-                times[name] = attempt(name, partial(_each_on_device, parts))
     x, kernel = made(_PATCHES, 1, 32, 32), made(32, 1, 3, 3)
     gradient, wide = made(_PATCHES, 32, 32, 32), made(_PATCHES, 32, 32, 32)
     backward = partial(convolution_kernels.first_backward, gradient, x, kernel)
@@ -362,10 +351,6 @@ def layers(lease: Lease) -> None:
             name, timed = f"{key}: {plan}", partial(on_device, work)
             times[name] = attempt(name, partial(_changed, convolution_kernels, change, timed))
     _show(lease, "time of layers", times)
-
-
-def _each_on_device(works: Sequence[Callable[[], Any]]) -> list[float]:
-    return [on_device(work) for work in works]
 
 
 def step(variant: str, lease: Lease) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 # Pixels and warps of a program and, where programs add up what they find, how many there are; fastest on an H200.
 PLANS: dict[str, tuple[int, ...]] = {
-    "first": (128, 4),
+    "first": (256, 4),
     "first_dx": (64, 4),
     "first_dw": (128, 4, 1056),
     "gradient": (64, 4, 528),

@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 # Numbers of a map in the registers of a program, and its warps; fastest on an H200.
-PLAN: dict[str, tuple[int, ...]] = {"forward": (16384, 8), "backward": (16384, 8)}
+PLAN: dict[str, tuple[int, ...]] = {"forward": (16384, 8), "backward": (8192, 4)}
 
 
 @triton.jit
