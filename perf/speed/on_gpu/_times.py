@@ -186,9 +186,9 @@ def learned(lease: Lease) -> None:
     if place.type == "cuda":
         looks = learned_module._Looks(networks, image.size)
         times["look, recorded"] = attempt("recorded", torch.no_grad()(lambda: on_device(lambda: looks.at(pixels))))
-    attempt("profile of the look", lambda: profile(look))
-    attempt("profile", lambda: profile(find))
     _show(lease, "time of learned", times)
+    attempt("profile", lambda: profile(find, calls=2))
+    attempt("profile of the look", lambda: profile(look, calls=1))  # thousands of events, which take seconds to sort
 
 
 def matching(lease: Lease) -> None:

@@ -54,21 +54,24 @@ def _has_triton() -> bool:
 
 
 @contextlib.contextmanager
-def single_thread() -> Iterator[None]:
-    """Limit PyTorch to one thread, for work so short that threads would mostly wait for each other."""
+def single_thread() -> Iterator[int]:
+    """Limit PyTorch to one thread, for work so short that threads would mostly wait; yields the former number."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield
+        yield before
     finally:
         torch.set_num_threads(before)
 
 
 def parallel_map(
-    session: Callable[[], AbstractContextManager[Callable[[Item], Result]]], items: Sequence[Item]
+    session: Callable[[], AbstractContextManager[Callable[[Item], Result]]],
+    items: Sequence[Item],
+    cores: int | None = None,
 ) -> list[Result]:
-    """Map items in PyTorch's number of threads, in order; each thread opens a session, which yields the function to apply."""
-    workers = min(torch.get_num_threads(), len(items))
+    """Map items in order, in threads, by default PyTorch's number; each opens a session, which yields the function to apply."""
+    cores = torch.get_num_threads() if cores is None else cores
+    workers = min(cores, len(items))
     if workers == 1:
         found = []
         with single_thread(), session() as compute:  # so that an item gives the same bits alone and among others
@@ -88,7 +91,7 @@ def parallel_map(
             while (number := next_number()) is not None:
                 results[number] = compute(items[number])
 
-    for future in [_pool(torch.get_num_threads()).submit(work) for _ in range(workers)]:
+    for future in [_pool(cores).submit(work) for _ in range(workers)]:
         future.result()
     return results  # type: ignore[return-value]
 

@@ -56,7 +56,6 @@ _REACH = 40  # rows beyond a band that its invariants see; a multiple of 4, like
 _BAND = 500_000  # pixels
 _CHUNK = 32768  # pixels at a time; more of them leave the cache, fewer are mostly calls
 _SMALLEST = 32  # pixels along a side of the coarsest level
-_KEYPOINTS = 512  # whose angles are found at a time
 
 Work = TypeVar("Work", bound=Callable[..., Any])
 
@@ -108,36 +107,37 @@ class _Surroundings:
         return _Surroundings(blurred, self.structure[..., start:end, :], self.contrast[:, start:end])
 
     def combine(self) -> tuple[Tensor, Tensor]:
-        """Return the invariants and a 1, (INVARIANTS + 1, N, H, W), and the score that the network corrects, (N, H, W)."""
-        square = 1 / self.contrast
-        sigma = _sigmas(square.device)
-        once = square.sqrt() * sigma
+        """Return the invariants and a 1, (INVARIANTS + 1, M), and the score that the network corrects, (M,)."""
+        sigma, contrast = _sigmas(self.contrast.device), self.contrast.flatten()
+        once = contrast.rsqrt() * sigma
         twice = once * sigma
-        dx, dy = (_derive(self.blurred, *weights).mul_(once) for weights in _FIRST)
-        xx, yy, xy = (_derive(self.blurred, *weights).mul_(twice) for weights in _SECOND)
+        dx, dy = (_derive(self.blurred, *weights).flatten(1).mul_(once) for weights in _FIRST)
+        xx, yy, xy = (_derive(self.blurred, *weights).flatten(1).mul_(twice) for weights in _SECOND)
         product, across, along = dx * dy, dx.square_(), dy.square_()
         # Six for each sigma; the coarsest has no structure tensor, but the contrast and 1 in place of eigenvalues.
-        found = square.new_empty(len(_SIGMAS), 6, *square.shape)
-        torch.add(across, along, out=found[:, 0]).add_(0.02)
-        torch.add(xx, yy, out=found[:, 1])
-        torch.mul(xx, yy, out=found[:, 2]).addcmul_(xy, xy, value=-1)
-        torch.mul(across, yy, out=found[:, 3]).addcmul_(product, xy, value=-2).addcmul_(along, xx)
+        found = once.new_empty(len(_SIGMAS), 6, len(contrast))
+        gradient, trace, determinant, curvature, small, large = found.unbind(1)
+        torch.add(across, along, out=gradient).add_(0.02)
+        torch.add(xx, yy, out=trace)
+        torch.mul(xx, yy, out=determinant).addcmul_(xy, xy, value=-1)
+        torch.mul(across, yy, out=curvature).addcmul_(product, xy, value=-2).addcmul_(along, xx)
         bounded = found[:, 1:4]
         bounded.div_(bounded.abs().add_(1))
-        smaller, larger = _eigenvalues(*self.structure)
-        torch.mul(smaller, square * sigma[:_WINDOWED].square(), out=found[:_WINDOWED, 4]).add_(0.01)
-        torch.mul(larger, square * sigma[:_WINDOWED].square(), out=found[:_WINDOWED, 5]).add_(0.01)
-        found[_WINDOWED:, 4] = self.contrast
-        log_(found[:, 0])
-        log_(found[:, 4])[_WINDOWED:].mul_(0.3)
-        log_(found[:_WINDOWED, 5])
-        found[_WINDOWED:, 5] = 1
+        smaller, larger = _eigenvalues(*self.structure.flatten(2))
+        once = once[:_WINDOWED].square_()
+        torch.mul(smaller, once, out=small[:_WINDOWED]).add_(0.01)
+        torch.mul(larger, once, out=large[:_WINDOWED]).add_(0.01)
+        small[_WINDOWED], large[_WINDOWED] = contrast, 1
+        for values in (gradient, small, large):
+            log_(values)
+        small[_WINDOWED].mul_(0.3)
+        large[_WINDOWED] = 1
         return found.flatten(0, 1), log_(smaller[0].add_(0.01)).mul_(0.5)
 
 
 @functools.cache
 def _sigmas(device: torch.device) -> Tensor:
-    return torch.tensor(_SIGMAS, device=device)[:, None, None, None]
+    return torch.tensor(_SIGMAS, device=device)[:, None]
 
 
 def _derive(blurred: Tensor, along_x: Sequence[float], along_y: Sequence[float]) -> Tensor:
@@ -163,7 +163,8 @@ def invariants(levels: Tensor) -> tuple[Tensor, Tensor]:
     Shape:
         (N, H, W) -> (INVARIANTS + 1, N, H, W), whose last is 1, and (N, H, W).
     """
-    return _Surroundings.of(levels).combine()
+    found, base = _Surroundings.of(levels).combine()
+    return found.view(-1, *levels.shape), base.view_as(levels)
 
 
 def _eigenvalues(xx: Tensor, yy: Tensor, xy: Tensor) -> tuple[Tensor, Tensor]:
@@ -228,9 +229,12 @@ class ScoreNetwork(nn.Module):
         return F.threshold(base, _FAINT, 3 * FLAT).add_(values[0]).clamp_(min=2 * FLAT), values[1:]
 
     def of_pyramid(
-        self, pyramid: Sequence[Tensor], looks: Sequence[tuple[Tensor, Tensor]] | None = None
+        self, pyramid: Sequence[Tensor], looks: Sequence[tuple[Tensor, Tensor]] | None = None, cores: int = 1
     ) -> list[Tensor]:
-        """Score each pixel of all levels, (N, h, w) each; ``looks`` are the invariants of the levels where they are known."""
+        """Score each pixel of all levels, (N, h, w) each; ``looks`` are the invariants of the levels where they are known.
+
+        Without them the work on a CPU is divided among ``cores``.
+        """
         scores, told = list(pyramid), dict[int, Tensor]()
         for number, level in reversed(list(enumerate(pyramid))):
             count, height, width = level.shape
@@ -242,21 +246,20 @@ class ScoreNetwork(nn.Module):
                 score, tells = self(found.flatten(1), base.flatten(), context.flatten(1))
                 scores[number], tells = score.view_as(level), tells.view_as(context)
             else:
-                scores[number], tells = self._of_level(level, context, number >= 2)
+                scores[number], tells = self._of_level(level, context, number >= 2, cores)
             if number >= 2:
                 told[number] = blur(tells.flatten(0, 1), _AROUND).view_as(context)
         return scores
 
-    def _of_level(self, level: Tensor, context: Tensor, tells: bool) -> tuple[Tensor, Tensor]:
+    def _of_level(self, level: Tensor, context: Tensor, tells: bool, cores: int) -> tuple[Tensor, Tensor]:
         """Score the pixels of a level; on a CPU in bands of rows, one for each core or more."""
         height, width = level.shape[1:]
         score, told = torch.empty_like(level), level.new_empty(CONTEXT if tells else 0, *level.shape)
         if level.device.type != "cpu":
             self._of_rows(_Surroundings.of(level), context, score, told)
             return score, told
-        bands = max(torch.get_num_threads(), level[0].numel() // _BAND)
-        rows = max(_REACH, -(-height // bands) + 3 & -4)
-        size = max(1, _CHUNK // width)
+        rows = max(_REACH, -(-height // max(cores, level[0].numel() // _BAND)) + 3 & -4)
+        size = max(1, _CHUNK * cores // width)  # each call waits for those of other threads
 
         def work(top: int) -> None:
             start = max(0, top - _REACH)
@@ -266,13 +269,13 @@ class ScoreNetwork(nn.Module):
                 some = around.rows(own.start - start, own.stop - start)
                 self._of_rows(some, context[:, :, own], score[:, own], told[:, :, own])
 
-        parallel_map(lambda: without_gradients(work), range(0, height, rows))
+        parallel_map(lambda: without_gradients(work), range(0, height, rows), cores)
         return score, told
 
     def _of_rows(self, around: _Surroundings, context: Tensor, score: Tensor, told: Tensor) -> None:
         """Write the score of pixels, and what they tell the next level."""
         found, base = around.combine()
-        values, tells = self(found.flatten(1), base.flatten(), context.flatten(1), len(told) > 0)
+        values, tells = self(found, base, context.flatten(1), len(told) > 0)
         score.copy_(values.view_as(score))
         told.copy_(tells.view_as(told))
 
@@ -305,7 +308,8 @@ class AngleNetwork(nn.Module):
         blurred = [blur(each, 1.0) for each in pyramid]
         if xy.device.type != "cpu" or torch.is_grad_enabled():
             return self.read(self._chances(blurred, image, level, xy))
-        parts = [each.split(_KEYPOINTS) for each in (image, level, xy)]
+        most = -(-max(1, len(xy)) // torch.get_num_threads())
+        parts = [each.split(most) for each in (image, level, xy)]
         return torch.cat(
             parallel_map(
                 lambda: without_gradients(lambda part: self.read(self._chances(blurred, *part))),

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.common.devices import Recording, parallel_map
+from patchprint.common.devices import Recording, parallel_map, single_thread
 from patchprint.common.lru import Lru
 from patchprint.common.types import Keypoints
 from patchprint.detectors import FAINTEST, Detector, candidates, keep_inside
@@ -64,10 +64,11 @@ def find_learned_on_gpu(
 
 
 def _find(look: "_Look", networks: KeypointNetworks, max_keypoints: int | None, mask: np.ndarray | None) -> Keypoints:
-    peaks = find_peaks(look.scores, look.marks)
-    found = Keypoints(peaks.xy, scale_of(peaks.level), 0.0, peaks.score)
-    height, width = look.pyramid[0].shape[1:]
-    found = candidates(keep_inside(found, mask), max_keypoints or MOST, (width, height))  # no angles of others
+    with single_thread():
+        peaks = find_peaks(look.scores, look.marks)
+        found = Keypoints(peaks.xy, scale_of(peaks.level), 0.0, peaks.score)
+        height, width = look.pyramid[0].shape[1:]
+        found = candidates(keep_inside(found, mask), max_keypoints or MOST, (width, height))  # no angles of others
     if len(found) == 0:
         return found
     level = level_of(found.scale)
@@ -86,7 +87,8 @@ class _Look:
     @staticmethod
     def at(image: Tensor, networks: KeypointNetworks) -> "_Look":
         pyramid = build_pyramid(image[None])
-        scores = networks.score.of_pyramid(pyramid)
+        with single_thread() as cores:
+            scores = networks.score.of_pyramid(pyramid, cores=cores)
         return _Look(pyramid, scores, mark_peaks(scores))
 
 

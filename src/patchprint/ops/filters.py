@@ -106,13 +106,11 @@ def highest_near(images: Tensor, radius: int) -> Tensor:
 
 
 def log_(values: Tensor) -> Tensor:
-    """Take the natural logarithm in place."""
-    rows = values.flatten(1) if values.ndim > 1 else values[None]
-    if not _is_for_opencv(values) or rows.data_ptr() != values.data_ptr():
+    """Take the natural logarithm in place, (M,) or (N, M)."""
+    if not _is_for_opencv(values):
         return values.log_()
-    cv2 = _opencv()
-    array = rows.numpy()
-    cv2.log(array, array)
+    array = values.numpy()
+    _opencv().log(array, array)
     return values
 
 
