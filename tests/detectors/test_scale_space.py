@@ -46,7 +46,7 @@ def test_the_keypoints_are_those_of_opencv_in_real_images(name: str) -> None:
     if not path.exists():
         pytest.skip(f"{path} is not here")
     image = read_gray(min(path.iterdir()) if path.is_dir() else path)
-    check_same(np.ascontiguousarray(image[:600, -800:]), least=0.99)
+    check_same(np.ascontiguousarray(image[-400:, :600]), least=0.99)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 40), (5, 5), (11, 30), (12, 7)])
