@@ -119,9 +119,10 @@ for size in sizes:
     for contrast in contrasts:
         expected = _scale_space.find(image, contrast, 10.0, torch.device("cpu"))
         found = _scale_space_kernels.find(image, contrast, 10.0, device).to("cpu")
-        again = _scale_space_kernels.find(image, contrast, 10.0, device).to("cpu")
-        for name in ("xy", "scale", "angle", "score"):
-            assert torch.equal(getattr(found, name), getattr(again, name)), name
+        if device.type == "cuda":  # whose programs come in any order
+            again = _scale_space_kernels.find(image, contrast, 10.0, device).to("cpu")
+            for name in ("xy", "scale", "angle", "score"):
+                assert torch.equal(getattr(found, name), getattr(again, name)), name
         assert len(expected) > 5 and abs(len(found) - len(expected)) <= 0.005 * len(expected), (len(found), len(expected))
         columns = [torch.cat([k.xy, 10 * k.scale.log()[:, None], k.angle.cos()[:, None] * 3, k.angle.sin()[:, None] * 3], 1)
                    for k in (expected, found)]

@@ -23,7 +23,6 @@ from patchprint.pipelines import adaptation  # noqa: E402
 from patchprint.pipelines.adapt_judge import MATCHER_VERDICTS, VERDICTS  # noqa: E402
 from patchprint.training import TrainConfig, assembly  # noqa: E402
 
-
 pytestmark = pytest.mark.usefixtures("small_calibration")
 
 
