@@ -16,8 +16,8 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("cv2")
 
 
-# The others are L2-Net without biases: what they add, starting weights and dropout, does not get into the file.
-EXPORTED = [name for name in PATCH_NETWORKS if name not in ("hardnet", "doap")]
+# The others are L2-Net without biases and HyNet: what they add, starting weights and dropout, does not get into the file.
+EXPORTED = [name for name in PATCH_NETWORKS if name not in ("hardnet", "doap", "sdgmnet")]
 
 
 @pytest.mark.parametrize("name", slow_but({"tfeat"}, EXPORTED))
