@@ -909,8 +909,11 @@ TABLES: dict[str, Callable[[Path], str]] = {
         "scores/*",
     ),
     "speed-limits": _limits("bench-cpu.json"),
-    **{f"speed-gpu-{name}": _stage(name, "bench-h200.json") for name in ("describe", "keypoints", "latency", "image")},
-    **{f"speed-gpu-{name}": _stage(name, "kernels-h200.json") for name in ("detect", "match", "sample")},
+    "speed-gpu-describe": _stage("describe", "bench-h200.json"),
+    **{
+        f"speed-gpu-{name}": _stage(name, "kernels-h200.json")
+        for name in ("detect", "image", "keypoints", "latency", "match", "sample")
+    },
     "speed-gpu-growth": _growth("growth-h200.json"),
     "speed-gpu-limits": _limits("bench-h200.json"),
     "speed-gpu-folder": Listing(

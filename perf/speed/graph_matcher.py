@@ -51,7 +51,7 @@ def main() -> None:
     started = time.monotonic()
     scores = {}
     for count in given.counts:
-        for matcher in ("mutual+ratio", "graph", *(["graph, recorded"] if given.device == "cuda" else [])):
+        for matcher in ("mutual+ratio", "graph"):
             same = ["--device", given.device, "--threads", str(given.threads), "--rounds", str(given.rounds)]
             command = [sys.executable, "-m", "perf.speed.graph_matcher", "--part", matcher, str(count), *same]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -70,8 +70,7 @@ def measure(matcher: str, count: int, given: argparse.Namespace) -> dict[str, An
     for _ in range(given.rounds):
         clock, cpu = time.perf_counter(), time.process_time()
         # The result is on the CPU, so that nothing is left to be waited for.
-        name, _, recorded = matcher.partition(", ")
-        found = match(a, b, name, device=given.device, **({"record": bool(recorded)} if name == "graph" else {}))
+        found = match(a, b, matcher, device=given.device)
         times.append((time.perf_counter() - clock, time.process_time() - cpu))
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     wall, cpu = (round(min(column), 6) for column in zip(*times, strict=True))

@@ -10,7 +10,7 @@ import torch
 from skimage import data
 
 from patchprint.common.errors import UserError
-from patchprint.detectors import _learned_networks, detect
+from patchprint.detectors import _learned_networks, detect, learned
 from patchprint.detectors._learned_networks import WEIGHTS, build_pyramid, invariants, load_networks
 from patchprint.detectors.learned import APART, find_peaks
 from patchprint.metrics.correspondence import within_pixels
@@ -90,6 +90,17 @@ def test_without_opencv_the_keypoints_are_the_same(monkeypatch: pytest.MonkeyPat
     assert len(again.rows) > 0.99 * len(expected)
     assert torch.equal(expected.scale[again.rows], found.scale[again.columns])
     assert wrap_angle(expected.angle[again.rows] - found.angle[again.columns]).abs().quantile(0.99) < 0.01
+
+
+def test_images_of_one_size_are_looked_at_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, where the second one is recorded."""
+    monkeypatch.setattr(learned, "Recording", lambda look, example: look)
+    networks, image = load_networks(), torch.from_numpy(data.camera()[:200, :301].copy())
+    looks = learned._Looks(networks, image.numel())
+    expected = learned._find(looks.at(image), networks, 300, None)
+    for pixels in (image.flip(0), image):
+        found = learned._find(looks.at(pixels), networks, 300, None)
+    assert torch.equal(found.xy, expected.xy) and torch.equal(found.angle, expected.angle)
 
 
 def test_a_batch_is_scored_like_its_images() -> None:

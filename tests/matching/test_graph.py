@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import math
 from pathlib import Path
 
@@ -27,16 +26,7 @@ from patchprint.matching.candidate_graph import (
     together,
 )
 from patchprint.matching.local_agreement import local_errors
-from patchprint.matching.matchers.graph import (
-    LEAST,
-    SHIPPED,
-    TOLERANCE,
-    RecordedPair,
-    frames_of,
-    read_weights,
-    shipped_models,
-)
-from patchprint.ops.distances import nearest_on_device
+from patchprint.matching.matchers.graph import LEAST, SHIPPED, TOLERANCE, frames_of, read_weights, shipped_models
 from support.graph_weights import framed, moved, random_network, write_weights
 from support.largest_tensor import LargestTensor
 from support.made_features import descriptors, features
@@ -370,23 +360,3 @@ def test_on_a_device_no_value_is_read_by_the_host(options: dict[str, object], bi
     every = (graph.index, graph.node, graph.source, graph.edge, logits)
     assert {tensor.device for tensor in (*every, together(logits, graph.index, logits, graph.index))} == {device}
     assert logits.shape == (270, CANDIDATES)
-
-
-@pytest.mark.parametrize("options", [{}, {"affine": True, "one_sided": True, "by_scale": True}])
-def test_keypoints_that_are_nowhere_change_nothing(options: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU records the network for a few sizes, and fills images up."""
-    monkeypatch.setattr(candidate_graph, "_keeps_all_edges", lambda device: True)
-    monkeypatch.setattr(candidate_graph, "nearest", nearest_on_device)
-    find = importlib.util.find_spec
-    monkeypatch.setattr("importlib.util.find_spec", lambda name, *rest: None if name == "scipy" else find(name, *rest))
-    (a, b), network = pair(90), random_network(**options)
-    recorded = RecordedPair(network, (128, 160), 32, CPU)
-    with torch.no_grad():
-        for one, other in ((a, b), (framed(50), b), (a, b)):
-            images = frames_of(one, CPU), frames_of(other, CPU)
-            built = build_graph([images], network.options)
-            indices, logit, distance = pair_matches(network(built), built, network.options.one_sided)
-            found = recorded.matches(*images)
-            assert torch.equal(found[0], indices) and len(indices) > 20
-            torch.testing.assert_close(found[1], logit)
-            torch.testing.assert_close(found[2], distance)

@@ -31,10 +31,10 @@ def patches(channels, size, dtype=torch.float64):
 @pytest.mark.parametrize("name", ["hardnet", "sosnet", "l2net-cs", "doap-st", "strided"])
 def test_swapped_convolutions_give_the_same_outputs_gradients_and_state(name):
     def make():
-        return networks.create(name, width=4, dropout=0.0).to(memory_format=torch.channels_last)
+        return networks.create(name, width=2, dropout=0.0).to(memory_format=torch.channels_last)
 
     def swap(network):
-        fast_layers.use_tensor_cores(network)
+        fast_layers.use_fast_convolutions(network)
         kinds = {type(module) for module in network.modules()}
         assert {fast_layers.PaddedInputConv2d, fast_layers.WholeMapConv2d} <= kinds
 
@@ -110,6 +110,54 @@ for channels, side in ((32, 32), (64, 16), (8, 8)):
         assert torch.allclose(a, b, rtol=1e-4, atol=1e-3), (a - b).abs().max()
 """
 
+CONVOLUTIONS = """
+import torch.nn.functional as F
+from patchprint.networks import convolution_kernels as kernels
+def near(found, expected):
+    assert (found.float() - expected).norm() <= tolerance * expected.norm(), (found.float() - expected).norm() / expected.norm()
+def made(*shape):
+    values = torch.randn(*shape, device=device).to(dtype)
+    return values.contiguous(memory_format=torch.channels_last) if shape[1] > 1 else values
+# Interpreted, products are exact, and there is no bfloat16; a GPU rounds float32 to 10 bits in them, as cuDNN does.
+kinds = ((torch.float32, 1e-4),) if device.type == "cpu" else ((torch.float32, 2e-3), (torch.bfloat16, 1e-2))
+for dtype, tolerance in kinds:
+    for count, side, channels in ((2, 8, 32), (3, 6, 16), *(((7, 32, 32),) if device.type == "cuda" else ())):
+        for inputs, function in ((1, kernels.first), (channels, kernels.with_own_gradient)):
+            x, weight = made(count, inputs, side, side), made(channels, inputs, 3, 3)
+            gradient = made(count, channels, side, side)
+            exact, given = ([each.to(kind).requires_grad_() for each in (x, weight)] for kind in (torch.float32, dtype))
+            expected, found = F.conv2d(*exact, padding=1), function(*given)
+            near(found, expected)
+            pairs = zip(torch.autograd.grad(found, given, gradient), torch.autograd.grad(expected, exact, gradient.float()))
+            for ours, theirs in pairs:
+                near(ours, theirs)
+"""
+SWAPPED = """
+from patchprint import networks
+from patchprint.networks import fast_layers
+tolerance = 2e-3 if device.type == "cpu" else 2e-2  # products in 10 bits, several layers of them
+for name in ("hardnet", "hynet"):
+    raw, gradients = [], []
+    for swap in (False, True):
+        torch.manual_seed(0)
+        network = networks.create(name, width=16, dropout=0.0).to(device, memory_format=torch.channels_last)
+        if swap:
+            fast_layers.use_fast_convolutions(network)
+            kinds = {type(module) for module in network.modules()}
+            assert {fast_layers.FirstConv2d, fast_layers.OwnGradientConv2d, fast_layers.WholeMapConv2d} <= kinds
+        network.train()
+        raw.append(network(torch.rand(3, 1, 32, 32, generator=torch.Generator().manual_seed(1)).to(device)))
+        gradients.append(torch.autograd.grad(raw[-1][:, :5].sum(), list(network.parameters()), allow_unused=True))
+    assert torch.allclose(*raw, atol=1e-3)
+    for plain, fast in zip(*gradients):
+        assert plain is None or (plain - fast).norm() <= tolerance * plain.norm() + 1e-4
+"""
+
 
 def test_frn_kernel_equals_the_layers():
     kernels.run(KERNEL)
+
+
+@pytest.mark.parametrize("code", [CONVOLUTIONS, SWAPPED], ids=["kernels", "networks"])
+def test_kernels_of_convolutions_equal_the_operations(code):
+    kernels.run(code)

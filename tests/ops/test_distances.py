@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from patchprint.ops import distances
 from patchprint.ops.distances import (
@@ -13,6 +16,7 @@ from patchprint.ops.distances import (
     distance_matrix,
     nearest,
     nearest_both_ways,
+    nearest_on_device,
     pack_bits,
     pair_distances,
     unpack_bits,
@@ -78,6 +82,21 @@ def test_nearest_is_exact(with_faiss: bool, make: object, monkeypatch: pytest.Mo
     distance, index = nearest(a, b, 3)
     assert np.allclose(distance, expected, atol=1e-5)
     assert np.allclose(np.take_along_axis(all_distances(a, b), index.numpy(), 1), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("make", [descriptors, packed])
+@pytest.mark.parametrize(("count", "total"), [(30, 100), (3, 2), (0, 5)])
+def test_neighbors_that_stay_on_a_device_are_the_same(count: int, total: int, make: Callable[..., Tensor]) -> None:
+    queries, base = make(count, seed=1), make(total, seed=2)
+    if queries.is_floating_point():
+        queries[1:2], base[1:2] = torch.nan, torch.inf
+    distance, index = nearest(queries, base, 3)
+    found, number = nearest_on_device(queries, base, 3)
+    torch.testing.assert_close(found, distance)
+    assert torch.equal(number < 0, index < 0)
+    apart = distance[:, 1:] - distance[:, :-1] > 1e-3
+    is_alone = F.pad(apart, (1, 0), value=True) & F.pad(apart, (0, 1), value=False)
+    assert torch.equal(number[is_alone], index[is_alone])
 
 
 @pytest.mark.parametrize("dim", [3, 128])

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from patchprint.ops import filters
+from support import kernels
 from support.known_images import texture
 
 IMAGES = torch.stack([torch.from_numpy(texture(53, 70, seed=seed)).float() for seed in (0, 1)])
@@ -72,3 +73,18 @@ def test_places_between_pixels_and_beyond_the_border():
 def test_logarithm():
     values = torch.linspace(0.001, 90, 77)
     torch.testing.assert_close(filters.log_(values.clone()), values.log())
+
+
+def test_the_kernel_does_the_same():
+    pytest.importorskip("triton")
+    kernels.run("""
+from patchprint.ops import filters, filters_kernel
+images = 255 * torch.rand(2, 19, 150)
+for weights in ((filters.gaussian(1.0),) * 2, (filters.gaussian(2.4),) * 2, (filters.DIFFERENCE, filters.ACROSS)):
+    expected = filters.separable(images, *weights)
+    found = filters_kernel.separable(images.to(device), *weights)
+    torch.testing.assert_close(found.cpu(), expected, atol=2e-3, rtol=0)
+    place = torch.zeros(2, 21, 150, device=device)
+    filters_kernel.separable(images.to(device), *weights, place[:, 1:-1])
+    assert torch.equal(place[:, 1:-1], found) and not place[:, ::20].any()
+""")

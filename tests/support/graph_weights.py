@@ -60,3 +60,12 @@ def moved(given: Features, turn: float, zoom: float, order: torch.Tensor, noise:
         descriptors = F.normalize(descriptors + noise * torch.randn(descriptors.shape, generator=generator) / 4)
     keypoints = Keypoints(xy + 30, points.scale * zoom, points.angle + turn)
     return Features(keypoints[order], descriptors[order], given.image_size, None, given.model)
+
+
+def overlapping(seed: int, count: int, others: int, bits: bool = False) -> tuple[Features, Features]:
+    """Keypoints of which all but some are in the second image too, in another order, among others."""
+    a = framed(count, seed, bits=bits)
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))[: count - others]
+    b, extra = moved(a, 0.4 * seed, 1.3, order), framed(2 * others, 100 + seed, bits=bits)
+    points = (torch.cat([getattr(each.keypoints, name) for each in (b, extra)]) for name in ("xy", "scale", "angle"))
+    return a, Features(Keypoints(*points), torch.cat([b.descriptors, extra.descriptors]), (900, 900), None, a.model)

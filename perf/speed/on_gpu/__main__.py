@@ -37,24 +37,21 @@ CHECKS = {
     "dog": "dog",
     "extract": "extract",
     "graph": "graph",
-    "step kernels": "step_kernels",
 }
 # Functions of _times by worth, with the most seconds that each may take.
 TIMES = {
     "contest": ("contest_stages", 50),
     "folder": ("folder", 25),
     "graph matcher": ("graph_matcher", 15),
-    "step, now": ("step_now", 30),
-    "step, all": ("step_all", 30),
+    "time of layers": ("layers", 60),
+    "step, now": ("step_now", 60),
+    "step, tuned": ("step_tuned", 60),
     "growth": ("growth_by_keypoints", 25),
     "time of dog": ("dog", 30),
+    "time of learned": ("learned", 15),
     "time of an image": ("image", 20),
     "time of match": ("matching", 30),
-    "threads of a folder": ("threads_of_a_folder", 40),
-    "time of layers": ("layers", 60),
-    "step, gradient": ("step_gradient", 40),
-    "step, norm": ("step_norm", 40),
-    "step, first": ("step_first", 40),
+    "ways of a folder": ("ways_of_a_folder", 50),
     "step, plain": ("step_plain", 30),
     "step, hardnet": ("step_hardnet", 30),
 }
@@ -77,7 +74,6 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=["checks", "times"], help="sections, or all 'checks' or 'times'")
     parser.add_argument("--wait", action="store_true", help=argparse.SUPPRESS)  # for a line on the standard input
     given = parser.parse_args()
-    os.environ["PATCHPRINT_NEW_KERNELS"] = "1"
     if given.action == "prepare":
         prepare(given.folder, given.shared)
     elif given.action == "section":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import tempfile
 import time
 from argparse import Namespace
@@ -16,27 +17,26 @@ from typing import Any
 import cv2
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 import patchprint
 from patchprint.common import provenance
 from patchprint.common.errors import MissingPackageError, require
 from patchprint.common.progress import json_lines
 from patchprint.common.types import Features, Keypoints, ModelId
-from patchprint.detectors import detect, dog as dog_module
+from patchprint.detectors import detect, dog as dog_module, learned as learned_module
+from patchprint.detectors._learned_networks import load_networks
 from patchprint.features import load
 from patchprint.features.extract import DescribeSettings
 from patchprint.features.model import DEFAULT_MODEL
 from patchprint.matching import match
 from patchprint.networks.engines import AUTO
-from patchprint.networks.hynet import HyNet
 from patchprint.ops.sampling import ImagePyramids, cut_patches
 from patchprint.pipelines import bench
 from patchprint.storage import describe_jobs
 from patchprint.storage.feature_folder import describe_folder
 from perf.speed import contest, folder as speed_of_folder, graph_matcher as graph_speed, training_speed
 from perf.speed.contest import _growth as growth_module
-from perf.speed.on_gpu import _step_kernels
 from perf.speed.on_gpu._common import Lease, attempt, milliseconds, on_device, profile
 
 _MODELS = ("patchprint", "patchprint.fast", "patchprint.tiny")
@@ -62,13 +62,12 @@ _NEAREST = (
 # Variants of the training step, and what results call them.
 _STEPS = {
     "now": "sdgmnet",
-    "all": "sdgmnet, new kernels of norm, first convolution and gradients of weights",
-    "gradient": "sdgmnet, new kernel of gradients of weights",
-    "norm": "sdgmnet, new kernel of the norm",
-    "first": "sdgmnet, new kernel of the first convolution",
+    "tuned": "sdgmnet, sizes of programs by this run",
     "plain": "plain eager float32",
     "hardnet": "hardnet",
 }
+# Numbers in the registers of a program of the norm, and its warps.
+_NORMS = ((8192, 4), (8192, 8), (16384, 8), (32768, 16))
 _MAPS = ((32, 32), (64, 16), (128, 8))  # channels and side of the maps of the FRN trunk
 
 
@@ -122,18 +121,16 @@ def graph_matcher(lease: Lease) -> None:
     """The learned matcher beside the ratio test: results/speed/graph-matcher-h200.json."""
     started, scores = time.monotonic(), {}
     settings = {"device": str(lease.device), "threads": torch.get_num_threads(), "rounds": 4 if lease.brief else 30}
-    matchers = ("mutual+ratio", "graph", *(["graph, recorded"] if lease.device.type == "cuda" else []))
-    for count in (_COUNT,) if lease.brief else (_COUNT, 500, 8000):
-        for matcher in matchers:
+    counts = (_COUNT,) if lease.brief else (_COUNT, 500, 8000)
+    for count in counts:
+        for matcher in ("mutual+ratio", "graph"):
             work = partial(graph_speed.measure, matcher, count, Namespace(**settings))
             scores[f"{matcher}, {count} keypoints"] = attempt(f"{matcher}, {count} keypoints", work)
             record = provenance.record("graph-matcher-speed", settings=settings, scores=scores, seed=0, started=started)
             lease.keep_result("graph-matcher-h200", record)
-    if lease.device.type == "cuda" and not lease.brief:
-        a, b = graph_speed.features(_COUNT)
-        for recorded in (False, True):
-            work_of_one = partial(match, a, b, "graph", device=lease.device, record=recorded)
-            attempt("profile", partial(profile, work_of_one, rows=20))
+    for count in counts if lease.device.type == "cuda" else ():
+        work_of_one = partial(match, *graph_speed.features(count), "graph", device=lease.device)
+        attempt(f"profile, {count} keypoints", partial(profile, work_of_one, rows=16))
 
 
 def growth_by_keypoints(lease: Lease) -> None:
@@ -172,6 +169,26 @@ def dog(lease: Lease) -> None:
     for changes in _DOG:
         times[f"recorded {changes}"] = attempt(str(changes), partial(_changed, kernels, changes, recorded))
     _show(lease, "time of dog", times)
+
+
+def learned(lease: Lease) -> None:
+    """Finding keypoints with `learned`: on both devices, before and after its size was recorded, and by stage."""
+    image, place = lease.bench.images[0], lease.device
+    find = partial(detect, image, "learned", max_keypoints=_COUNT, device=place)
+    networks, pixels = load_networks(device=place), torch.from_numpy(image).to(place)
+    look = torch.no_grad()(partial(learned_module._Look.at, pixels, networks))
+    times: dict[str, Any] = {
+        "on the CPU": milliseconds(partial(detect, image, "learned", max_keypoints=_COUNT)),
+        "on the GPU": milliseconds(find),
+        "dog on the GPU": milliseconds(partial(detect, image, max_keypoints=_COUNT, device=place)),
+        "look, operation by operation": attempt("look", partial(milliseconds, look)),
+    }
+    if place.type == "cuda":
+        looks = learned_module._Looks(networks, image.size)
+        times["look, recorded"] = attempt("recorded", torch.no_grad()(lambda: on_device(lambda: looks.at(pixels))))
+    attempt("profile of the look", lambda: profile(look))
+    attempt("profile", lambda: profile(find))
+    _show(lease, "time of learned", times)
 
 
 def matching(lease: Lease) -> None:
@@ -243,9 +260,9 @@ def image(lease: Lease) -> None:
     _show(lease, "time of an image", times)
 
 
-def threads_of_a_folder(lease: Lease) -> None:
-    """Images a second of `describe_folder`, with the time of each station, by threads that use the GPU."""
-    counts = (8, 24) if lease.brief else _FOLDERS
+def ways_of_a_folder(lease: Lease) -> None:
+    """Images a second of `describe_folder` by threads that use the GPU and turns of Python's lock, and in processes."""
+    counts = (8, 24) if lease.brief else (50, 400)
     data, times = lease.bench, {}
     with tempfile.TemporaryDirectory() as name:
         made = Path(name)
@@ -253,33 +270,52 @@ def threads_of_a_folder(lease: Lease) -> None:
             (made / str(count)).mkdir()
             for number in range(count):
                 cv2.imwrite(str(made / str(count) / f"{number}.jpg"), data.images[number % len(data.images)])
-        for threads, model in ((2, "patchprint"), (1, "patchprint"), (3, "patchprint"), (2, "patchprint.fast")):
+        settings = DescribeSettings(max_keypoints=_COUNT, device=str(lease.device))
 
-            def run(threads: int = threads, model: str = model) -> dict[str, Any]:
-                settings, seconds = DescribeSettings(model=model, max_keypoints=_COUNT, device=str(lease.device)), []
-                for count in counts:
-                    began, lines = time.perf_counter(), made / f"{count} {threads} {model}.jsonl"
-                    with json_lines(lines):
-                        describe_folder(made / str(count), made / f"{count} {threads} {model}", settings)
-                    seconds.append(time.perf_counter() - began)
-                stations = json.loads(lines.read_text().splitlines()[-1])["stations_ms"]
-                return {
-                    "images_per_second": (counts[1] - counts[0]) / (seconds[1] - seconds[0]),
-                    "stations_ms": stations,
-                }
+        def run(way: str, describe: Callable[[int, Path], None]) -> dict[str, Any]:
+            seconds, lines = [], made / f"{way}.jsonl"
+            for count in counts:
+                began = time.perf_counter()
+                with json_lines(lines):
+                    describe(count, made / f"{count} {way}")
+                seconds.append(round(time.perf_counter() - began, 3))
+            said = [json.loads(line) for line in lines.read_text().splitlines()]
+            rate = (counts[1] - counts[0]) / (seconds[1] - seconds[0])
+            return {
+                "images_per_second": round(rate, 1),
+                "seconds": seconds,
+                "stations_ms": said and said[-1]["stations_ms"],
+            }
 
-            work = partial(_changed, describe_jobs, {"_DESCRIBERS": threads}, run)
-            times[f"{threads} threads, {model}"] = attempt(f"{threads} threads, {model}", work)
-    lease.keep("time of a folder", times)
+        def in_threads(count: int, out: Path) -> None:
+            describe_folder(made / str(count), out, settings)
+
+        def in_processes(count: int, out: Path) -> None:
+            """Read, find, describe and pack in three processes."""
+            out.mkdir()
+            jobs = [describe_jobs.Job(path, None, out / f"{path.stem}.npz") for path in (made / str(count)).iterdir()]
+            prepare = partial(describe_jobs._describer, settings, 2)
+            there = partial(describe_jobs._run_here, 3)
+            for number, (each,) in describe_jobs._run_blocks(there, [[job] for job in jobs], prepare):
+                describe_jobs._save(jobs[number], each)
+
+        usual = sys.getswitchinterval()
+        for threads, interval in ((2, usual), (1, usual), (3, usual), (2, usual / 20), (3, usual / 20)):
+            sys.setswitchinterval(interval)
+            way = f"{threads} threads, turns of {1e3 * interval:g} ms"
+            work = partial(_changed, describe_jobs, {"_DESCRIBERS": threads}, partial(run, way, in_threads))
+            times[way] = attempt(way, work)
+        sys.setswitchinterval(usual)
+        times["processes"] = attempt("processes", partial(run, "processes", in_processes))
+    _show(lease, "time of a folder", times)
 
 
 def layers(lease: Lease) -> None:
-    """Kernels of the training step alone, beside those that may take their places."""
-    from patchprint.networks import frn_kernel
+    """Kernels of the training step alone, with other sizes of programs."""
+    from patchprint.networks import convolution_kernels, frn_kernel
 
     place = lease.device
     times: dict[str, Any] = {}
-    torch.backends.cudnn.benchmark = True
 
     def made(*shape: int) -> Tensor:
         return torch.randn(*shape, device=place).bfloat16().contiguous(memory_format=torch.channels_last)
@@ -289,77 +325,47 @@ def layers(lease: Lease) -> None:
         weight, bias, tau = (torch.randn(1, channels, 1, 1, device=place) for _ in range(3))
         shift, eps = torch.randn(channels, device=place), torch.tensor([1e-6], device=place)
         _, scale = frn_kernel.frn_tlu(x, shift, weight, bias, tau, eps)
-        forwards, backwards = (x, shift, weight, bias, tau, eps), (gradient, x, shift, scale, weight, bias, tau)
-        times[f"norm {channels}: now"] = [
-            on_device(partial(frn_kernel.frn_tlu, *forwards)), on_device(partial(frn_kernel.frn_tlu_backward, *backwards)),
-        ]  # fmt: skip
-        for plan in (
-            (channels, 32, 4),
-            (channels, 64, 4),
-            (channels, 64, 8),
-            (channels, 128, 8),
-            (channels, 256, 8),
-            (32, 64, 4),
-        ):
-            if plan[1] <= side * side:
-                works = (
-                    partial(_step_kernels.norm_forward, *forwards, *plan),
-                    partial(_step_kernels.norm_backward, *backwards, *plan),
-                )
-                times[f"norm {channels}: {plan}"] = attempt(f"norm {channels}: {plan}", partial(_both, *works))
-    x, kernel, gradient = made(_PATCHES, 1, 32, 32), made(32, 1, 3, 3), made(_PATCHES, 32, 32, 32)
-    empty = (0, 0, 0, 0, 0, 7)
-    padded = [F.pad(each, empty).contiguous(memory_format=torch.channels_last) for each in (x, kernel)]
-    wide = [made(_PATCHES, 32, 32, 32), made(32, 32, 3, 3)]
-
-    def backward(pair: list[Tensor], of_weights: bool) -> Any:
-        mask = [not of_weights, of_weights, False]
-        return torch.ops.aten.convolution_backward(
-            gradient, *pair, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, mask
-        )
-
-    for name, pair in (("first", padded), ("gradient", wide)):
-        times[f"{name}: forward now"] = on_device(partial(F.conv2d, pair[0], pair[1], padding=1))
-        times[f"{name}: of maps now"] = on_device(partial(backward, pair, False))
-        times[f"{name}: of weights now"] = on_device(partial(backward, pair, True))
-    first_backward = partial(_step_kernels.first_backward, gradient, x, kernel)
+        works: dict[str, Callable[[], Any]] = {
+            "forward": partial(frn_kernel.frn_tlu, x, shift, weight, bias, tau, eps),
+            "backward": partial(frn_kernel.frn_tlu_backward, gradient, x, shift, scale, weight, bias, tau),
+        }
+        for direction, work in works.items():
+            for sizes in _NORMS:
+                name, change = f"norm {channels} {direction}: {sizes}", {"PLAN": {**frn_kernel.PLAN, direction: sizes}}
+                times[name] = attempt(name, partial(_changed, frn_kernel, change, partial(on_device, work)))
+    x, kernel = made(_PATCHES, 1, 32, 32), made(32, 1, 3, 3)
+    gradient, wide = made(_PATCHES, 32, 32, 32), made(_PATCHES, 32, 32, 32)
+    backward = partial(convolution_kernels.first_backward, gradient, x, kernel)
     alternatives: dict[str, tuple[tuple[tuple[int, ...], ...], Callable[[], Any]]] = {
-        "first": (((64, 4), (128, 4), (256, 4), (256, 8)), partial(_step_kernels.first_forward, x, kernel)),
-        "first_dx": (((32, 4), (64, 4), (128, 4), (128, 8)), first_backward),
-        "first_dw": (((64, 4, 528), (128, 4, 528), (128, 4, 1056), (256, 8, 528)), first_backward),
+        "first": (((128, 4), (256, 4)), partial(convolution_kernels.first, x, kernel)),
+        "first_dx": (((64, 4), (128, 4), (128, 8), (256, 8)), backward),
+        "first_dw": (((128, 4, 528), (128, 4, 1056)), backward),
         "gradient": (
-            ((32, 4, 528), (64, 4, 528), (64, 4, 1056), (128, 4, 528), (128, 8, 528)),
-            partial(_step_kernels.weight_gradient, gradient, wide[0], 1),
+            ((32, 4, 528), (64, 4, 528), (64, 4, 1056), (128, 8, 528)),
+            partial(convolution_kernels.weight_gradient, gradient, wide),
         ),
     }
     for key, (plans, work) in alternatives.items():
-        for sizes in plans:
-            change = {"PLAN": {**_step_kernels.PLAN, key: sizes}}
-            timed = partial(_changed, _step_kernels, change, partial(on_device, work))
-            times[f"{key}: {sizes}"] = attempt(f"{key}: {sizes}", timed)
+        for plan in plans:
+            change = {"PLANS": {**convolution_kernels.PLANS, key: plan}}
+            name, timed = f"{key}: {plan}", partial(on_device, work)
+            times[name] = attempt(name, partial(_changed, convolution_kernels, change, timed))
     _show(lease, "time of layers", times)
 
 
-def _both(forward: Callable[[], Any], backward: Callable[[], Any]) -> list[float]:
-    return [on_device(forward), on_device(backward)]
-
-
 def step(variant: str, lease: Lease) -> None:
-    """Time the training step as it is ("now"), with one of the kernels of `_step_kernels`, or with "all" of them.
+    """Time the training step of the FRN trunk, as it is or "tuned" by what `layers` found, of HardNet, or without any of this.
 
     Steps so far are in results/speed/training-speed-h200.json.
     """
+    from patchprint.networks import convolution_kernels, frn_kernel
+
     started = time.monotonic()
-    norms = _fastest(lease.kept("time of layers"))
-    print("   plans", _step_kernels.PLAN, norms)
-    if variant in ("norm", "all"):
-        _use_norms(norms)
-    if variant in ("first", "gradient", "all"):
-
-        def run_blocks(network: HyNet, layer: nn.Module, x: Tensor) -> Tensor:
-            return _run_blocks(variant, network, layer, x)
-
-        HyNet._run_blocks = run_blocks  # type: ignore[assignment]
+    if variant == "tuned":
+        times = lease.kept("time of layers")
+        convolution_kernels.PLANS |= _fastest(times, convolution_kernels.PLANS, r"{}")
+        frn_kernel.PLAN |= _fastest(times, frn_kernel.PLAN, r"norm \d+ {}")
+        print("   plans", convolution_kernels.PLANS, frn_kernel.PLAN)
     options = {"width": 32, "dropout": 0.3}
     arguments = Namespace(
         pairs=_PATCHES // 2, width=32, steps=10 if lease.brief else 100, data=None,
@@ -371,67 +377,25 @@ def step(variant: str, lease: Lease) -> None:
     if variant == "plain":
         found = training_speed.time_plain(source, arguments, options)
     else:
-        is_profiled = variant in ("now", "all") and not lease.brief
-        found = training_speed.time_ours(
-            source, "hardnet" if variant == "hardnet" else "sdgmnet", arguments, options, is_profiled
-        )
+        recipe = "hardnet" if variant == "hardnet" else "sdgmnet"
+        found = training_speed.time_ours(source, recipe, arguments, options, variant == "tuned" and not lease.brief)
     print("   ", {name: value for name, value in found.items() if name != "profile"}, flush=True)
     lease.keep(f"step, {variant}", found)
     measured = {called: kept for name, called in _STEPS.items() if (kept := lease.kept(f"step, {name}"))}
     training_speed.write_result(measured, arguments, started)
 
 
-step_now, step_all, step_gradient, step_norm, step_first, step_plain, step_hardnet = (
-    partial(step, name) for name in ("now", "all", "gradient", "norm", "first", "plain", "hardnet")
-)
+step_now, step_tuned, step_plain, step_hardnet = (partial(step, name) for name in _STEPS)
 
 
-def _fastest(times: Mapping[str, Any]) -> dict[tuple[int, int], tuple[int, ...]]:
-    """Take the fastest plans into use; returns those of norms, by channels and by direction (0 forward, 1 backward)."""
-
-    def best(prefix: str, direction: int | None = None) -> tuple[int, ...] | None:
-        rows = [
-            (taken if direction is None else taken[direction], name)
-            for name, taken in times.items()
-            if re.fullmatch(rf"{prefix}: \([\d, ]+\)", name) and taken
-        ]
-        return tuple(int(number) for number in re.findall(r"\d+", min(rows)[1].split(":")[1])) if rows else None
-
-    _step_kernels.PLAN |= {key: plan for key in _step_kernels.PLAN if (plan := best(key))}
-    found = {(channels, way): best(f"norm {channels}", way) for channels, _ in _MAPS for way in (0, 1)}
-    return {key: plan for key, plan in found.items() if plan}
-
-
-def _use_norms(plans: Mapping[tuple[int, int], tuple[int, ...]]) -> None:
-    """Let `frn_kernel` launch the kernels of `_step_kernels`."""
-    from patchprint.networks import frn_kernel
-
-    class Launched:
-        def __init__(self, kernel: Any, way: int) -> None:
-            self.kernel, self.way = kernel, way
-
-        def __getitem__(self, grid: tuple[int, int]) -> Callable[..., None]:
-            def launch(*arguments: Any, C: int, HW: int, BLOCK: int, num_warps: int) -> None:
-                block, pixels, warps = plans.get((C, self.way), (C, min(64, HW), 4))
-                self.kernel[(grid[0], C // block)](*arguments, C=C, HW=HW, BLOCK=block, PIXELS=pixels, num_warps=warps)
-
-            return launch
-
-    frn_kernel._forward_kernel = Launched(_step_kernels._frn_forward, 0)
-    frn_kernel._backward_kernel = Launched(_step_kernels._frn_backward, 1)
-
-
-def _run_blocks(variant: str, network: HyNet, layer: nn.Module, x: Tensor) -> Tensor:
-    """`HyNet._run_blocks` with other convolutions."""
-    parts: Any = tuple(layer.children())
-    assert network._fused is not None
-    for convolution, norm, unit in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
-        weight = convolution.weight
-        if convolution.in_channels == 1 and variant in ("first", "all"):
-            x = _step_kernels.first(x.bfloat16(), weight.bfloat16())
-        elif convolution.in_channels == convolution.out_channels == 32 and variant in ("gradient", "all"):
-            x = _step_kernels.Convolution.apply(x, weight.to(x.dtype), convolution.stride[0])
-        else:
-            x = convolution._conv_forward(x, weight, None)
-        x = network._fused(x, convolution.bias, norm.weight, norm.bias, unit.tau, norm.eps)
-    return x
+def _fastest(times: Mapping[str, Any], plans: Mapping[str, Any], pattern: str) -> dict[str, tuple[int, ...]]:
+    """Return the plans with the least time, added up over all measurements of a plan."""
+    found = {}
+    for key in plans:
+        total: dict[str, float] = {}
+        for name, taken in times.items():
+            if taken and re.fullmatch(pattern.format(key), name.split(":")[0]):
+                total[name.split(":")[1]] = total.get(name.split(":")[1], 0.0) + taken
+        if total:
+            found[key] = tuple(int(number) for number in re.findall(r"\d+", min(total, key=lambda plan: total[plan])))
+    return found

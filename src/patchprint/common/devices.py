@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 _UNLIMITED = (1 << 31) - 1  # bytes, the most that mallopt takes
 # Beginning to record waits for the whole GPU, which would break what another thread records.
-recording_turn = threading.RLock()
+_recording_turn = threading.RLock()
 _KEPT = 1 << 30  # bytes of freed memory that stay in a process that detects keypoints
 
 
@@ -46,11 +46,6 @@ def choose_device(device: str | torch.device = "auto") -> torch.device:
 def supports_triton(device: torch.device) -> bool:
     """Whether kernels written in Triton run there; it comes with PyTorch's builds for NVIDIA GPUs on Linux."""
     return device.type == "cuda" and _has_triton()
-
-
-def tries_new_kernels() -> bool:
-    """Whether kernels are used that have not been right on a GPU yet: where PATCHPRINT_NEW_KERNELS=1 asks for them."""
-    return "PATCHPRINT_NEW_KERNELS" in os.environ
 
 
 @functools.cache
@@ -184,7 +179,7 @@ class Recording:
         self._given = example
         self._stage: Tensor | None = None
         self._left = torch.cuda.Event()
-        with recording_turn:
+        with _recording_turn:
             self._record(function, example)
 
     def _record(self, function: Callable[[Tensor], Tensor], example: Tensor) -> None:

@@ -5,19 +5,21 @@ network that treats all directions alike. So neither has to learn rotation, and 
 takes batches of images of one size on any device.
 """
 
+import contextlib
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from patchprint.common.devices import parallel_map
 from patchprint.common.errors import UserError, parsing
 from patchprint.ops.filters import (
     ACROSS,
@@ -38,6 +40,8 @@ CONTEXT = 4  # numbers that a level tells the one of twice the resolution about 
 DIRECTIONS = 32
 FLAT = -1e3  # scores below this are those of uniform areas
 _SIGMAS = (1.0, 1.7, 2.9)  # pixels of a level
+_FIRST = ((DIFFERENCE, ACROSS), (ACROSS, DIFFERENCE))  # along x and y
+_SECOND = ((SECOND_DIFFERENCE, ACROSS_SECOND), (ACROSS_SECOND, SECOND_DIFFERENCE), (DIFFERENCE, DIFFERENCE))
 _WINDOWED = 2  # the finest sigmas have the eigenvalues of the structure tensor as well
 _DARK = 0.5  # squared contrasts below this (in gray values) are noise
 _FAINT = -1.7  # score of Shi and Tomasi below which there is nothing but noise
@@ -52,6 +56,9 @@ _REACH = 40  # rows beyond a band that its invariants see; a multiple of 4, like
 _BAND = 500_000  # pixels
 _CHUNK = 32768  # pixels at a time; more of them leave the cache, fewer are mostly calls
 _SMALLEST = 32  # pixels along a side of the coarsest level
+_KEYPOINTS = 512  # whose angles are found at a time
+
+Work = TypeVar("Work", bound=Callable[..., Any])
 
 
 def build_pyramid(images: Tensor, most: int | None = None) -> list[Tensor]:
@@ -67,63 +74,83 @@ def build_pyramid(images: Tensor, most: int | None = None) -> list[Tensor]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Derivatives:
-    """Derivatives by sigma, structure tensors of the finest sigmas, and the contrast around, all (N, H, W) or all (M,)."""
+class _Surroundings:
+    """What the invariants of pixels are combined from: blurred images, structure tensors, and the contrast around.
 
-    first: list[tuple[Tensor, ...]]
-    second: list[tuple[Tensor, ...]]
-    structure: list[tuple[Tensor, ...]]
+    Shape:
+        blurred (sigmas, N, H + 2, W), with a row more above and below; structure (3, finest sigmas, N, H, W) xx, yy and xy;
+        contrast (N, H, W).
+    """
+
+    blurred: Tensor
+    structure: Tensor
     contrast: Tensor
 
     @staticmethod
-    def of(levels: Tensor) -> "_Derivatives":
-        blurred = [blur(levels, _SIGMAS[0])]
-        for fine, coarse in itertools.pairwise(_SIGMAS):
-            blurred.append(blur(blurred[-1], (coarse**2 - fine**2) ** 0.5))
-        first: list[tuple[Tensor, ...]] = []
-        second: list[tuple[Tensor, ...]] = []
-        for sigma, part in zip(_SIGMAS, blurred, strict=True):
-            once, twice = ([sigma * each for each in DIFFERENCE], [sigma**2 * each for each in SECOND_DIFFERENCE])
-            first.append((separable(part, once, ACROSS), separable(part, ACROSS, once)))
-            along = (separable(part, twice, ACROSS_SECOND), separable(part, ACROSS_SECOND, twice))
-            second.append((*along, separable(part, once, once)))
-        structure: list[tuple[Tensor, ...]] = [
-            tuple(blur(product, 1.5 * sigma) for product in (dx * dx, dy * dy, dx * dy))
-            for (dx, dy), sigma in zip(first[:_WINDOWED], _SIGMAS, strict=False)
-        ]
-        dx, dy = first[1]
-        return _Derivatives(first, second, structure, _mean_around((dx * dx).addcmul_(dy, dy)))
+    def of(levels: Tensor) -> "_Surroundings":
+        count, height, width = levels.shape
+        blurred, finer, before = levels.new_empty(len(_SIGMAS), count, height + 2, width), levels, 0.0
+        for sigma, target in zip(_SIGMAS, blurred[:, :, 1:-1], strict=True):
+            finer, before = blur(finer, (sigma**2 - before**2) ** 0.5, target), sigma
+        blurred[:, :, 0], blurred[:, :, -1] = blurred[:, :, 2], blurred[:, :, -3]  # mirrored
+        dx, dy = (_derive(blurred[:_WINDOWED], *weights) for weights in _FIRST)
+        products, structure = levels.new_empty(2, _WINDOWED, 3, *levels.shape)
+        for number, (a, b) in enumerate(((dx, dx), (dy, dy), (dx, dy))):
+            torch.mul(a, b, out=products[:, number])
+        for sigma, product, target in zip(_SIGMAS, products, structure, strict=False):
+            blur(product.flatten(0, 1), 1.5 * sigma, target.flatten(0, 1))
+        contrast = _mean_around(products[1, 0].add_(products[1, 1])).mul_(_SIGMAS[1] ** 2).add_(_DARK)
+        return _Surroundings(blurred, structure.transpose(0, 1), contrast)
 
-    def map(self, work: Callable[[Tensor], Tensor]) -> "_Derivatives":
-        def each(planes: list[tuple[Tensor, ...]]) -> list[tuple[Tensor, ...]]:
-            return [tuple(map(work, group)) for group in planes]
-
-        return _Derivatives(each(self.first), each(self.second), each(self.structure), work(self.contrast))
-
-    def __getitem__(self, where: slice | tuple[slice, ...]) -> "_Derivatives":
-        return self.map(lambda plane: plane[where])
+    def rows(self, start: int, end: int) -> "_Surroundings":
+        """Select rows, ``end`` not among them."""
+        blurred = self.blurred[:, :, start : end + 2].contiguous()
+        return _Surroundings(blurred, self.structure[..., start:end, :], self.contrast[:, start:end])
 
     def combine(self) -> tuple[Tensor, Tensor]:
-        """Return the invariants, (INVARIANTS, ...), and the score that the network corrects."""
-        contrast, place = self.contrast + _DARK, itertools.count()
-        found = torch.empty((INVARIANTS, *contrast.shape), device=contrast.device)
-        square = 1 / contrast
-        single = square.sqrt()
-        base = contrast
-        for number, ((dx, dy), (xx, yy, xy)) in enumerate(zip(self.first, self.second, strict=True)):
-            across, along, product = dx * dx, dy * dy, dx * dy
-            log_(torch.add(across, along, out=found[next(place)]).mul_(square).add_(0.02))
-            _bound((xx + yy).mul_(single), found[next(place)])
-            _bound((xx * yy).addcmul_(xy, xy, value=-1).mul_(square), found[next(place)])
-            curvature = across.mul_(yy).addcmul_(product, xy, value=-2).addcmul_(along, xx)
-            _bound(curvature.mul_(square).mul_(single), found[next(place)])
-            if number < _WINDOWED:
-                smaller, larger = _eigenvalues(*self.structure[number])
-                log_(torch.mul(smaller, square, out=found[next(place)]).add_(0.01))
-                log_(torch.mul(larger, square, out=found[next(place)]).add_(0.01))
-                base = base if number else log_(smaller.add_(0.01)).mul_(0.5)
-        log_(found[next(place)].copy_(contrast)).mul_(0.3)
-        return found, base
+        """Return the invariants and a 1, (INVARIANTS + 1, N, H, W), and the score that the network corrects, (N, H, W)."""
+        square = 1 / self.contrast
+        sigma = _sigmas(square.device)
+        once = square.sqrt() * sigma
+        twice = once * sigma
+        dx, dy = (_derive(self.blurred, *weights).mul_(once) for weights in _FIRST)
+        xx, yy, xy = (_derive(self.blurred, *weights).mul_(twice) for weights in _SECOND)
+        product, across, along = dx * dy, dx.square_(), dy.square_()
+        # Six for each sigma; the coarsest has no structure tensor, but the contrast and 1 in place of eigenvalues.
+        found = square.new_empty(len(_SIGMAS), 6, *square.shape)
+        torch.add(across, along, out=found[:, 0]).add_(0.02)
+        torch.add(xx, yy, out=found[:, 1])
+        torch.mul(xx, yy, out=found[:, 2]).addcmul_(xy, xy, value=-1)
+        torch.mul(across, yy, out=found[:, 3]).addcmul_(product, xy, value=-2).addcmul_(along, xx)
+        bounded = found[:, 1:4]
+        bounded.div_(bounded.abs().add_(1))
+        smaller, larger = _eigenvalues(*self.structure)
+        torch.mul(smaller, square * sigma[:_WINDOWED].square(), out=found[:_WINDOWED, 4]).add_(0.01)
+        torch.mul(larger, square * sigma[:_WINDOWED].square(), out=found[:_WINDOWED, 5]).add_(0.01)
+        found[_WINDOWED:, 4] = self.contrast
+        log_(found[:, 0])
+        log_(found[:, 4])[_WINDOWED:].mul_(0.3)
+        log_(found[:_WINDOWED, 5])
+        found[_WINDOWED:, 5] = 1
+        return found.flatten(0, 1), log_(smaller[0].add_(0.01)).mul_(0.5)
+
+
+@functools.cache
+def _sigmas(device: torch.device) -> Tensor:
+    return torch.tensor(_SIGMAS, device=device)[:, None, None, None]
+
+
+def _derive(blurred: Tensor, along_x: Sequence[float], along_y: Sequence[float]) -> Tensor:
+    """Correlate with weights of three pixels, (S, N, H + 2, W) -> (S, N, H, W), as one image whose seams are left out."""
+    found = separable(blurred.view(1, -1, blurred.shape[3]), along_x, along_y)
+    return found.view(blurred.shape)[:, :, 1:-1]
+
+
+@contextlib.contextmanager
+def without_gradients(work: Work) -> Iterator[Work]:
+    """A session of `parallel_map`, whose threads begin with gradients."""
+    with torch.no_grad():
+        yield work
 
 
 def invariants(levels: Tensor) -> tuple[Tensor, Tensor]:
@@ -134,13 +161,9 @@ def invariants(levels: Tensor) -> tuple[Tensor, Tensor]:
     smaller eigenvalue (Shi and Tomasi's).
 
     Shape:
-        (N, H, W) -> (INVARIANTS, N, H, W), (N, H, W).
+        (N, H, W) -> (INVARIANTS + 1, N, H, W), whose last is 1, and (N, H, W).
     """
-    return _Derivatives.of(levels).combine()
-
-
-def _bound(values: Tensor, out: Tensor) -> None:
-    torch.div(values, torch.abs(values, out=out).add_(1), out=out)
+    return _Surroundings.of(levels).combine()
 
 
 def _eigenvalues(xx: Tensor, yy: Tensor, xy: Tensor) -> tuple[Tensor, Tensor]:
@@ -169,7 +192,7 @@ class ScoreNetwork(nn.Module):
     knows those of the next, up to the whole image. ``center`` and ``spread`` are those of the invariants in training images.
 
     Shape:
-        invariants (INVARIANTS, M), base (M,), context (CONTEXT, M) -> score (M,), context for the next level (CONTEXT, M).
+        invariants (INVARIANTS + 1, M), base (M,), context (CONTEXT, M) -> score (M,), context for the next level (CONTEXT, M).
     """
 
     center: Tensor
@@ -188,20 +211,21 @@ class ScoreNetwork(nn.Module):
             self.last.weight[0] = 0
 
     def forward(self, found: Tensor, base: Tensor, context: Tensor, tells: bool = True) -> tuple[Tensor, Tensor]:
-        # Pixels are the columns: transposed, these products take four times as long.
+        # Pixels are the columns: transposed, these products take four times as long. The biases are columns of the weights.
         weight, split = self.first.weight / self.spread, self.first.out_features
-        bias = (self.first.bias - weight @ self.center)[:, None]
+        weight = torch.cat([weight, (self.first.bias - weight @ self.center)[:, None]], 1)
+        one = context.new_ones(1, 1).expand(1, context.shape[1])
         if torch.is_grad_enabled():
-            hidden = torch.cat([torch.addmm(bias, weight, found).relu_(), context])
+            hidden = torch.cat([(weight @ found).relu_(), context, one])
         else:  # without a copy
-            hidden = found.new_empty(split + CONTEXT, found.shape[1])
-            torch.addmm(bias, weight, found, out=hidden[:split]).relu_()
-            hidden[split:] = context
-        hidden = torch.addmm(self.second.bias[:, None], self.second.weight, hidden).relu_()
+            hidden = found.new_empty(split + CONTEXT + 1, found.shape[1])
+            torch.mm(weight, found, out=hidden[:split]).relu_()
+            hidden[split:-1], hidden[-1:] = context, one
+        hidden = (torch.cat([self.second.weight, self.second.bias[:, None]], 1) @ hidden).relu_()
         rows = 1 + CONTEXT if tells else 1
         values = torch.addmm(self.last.bias[:rows, None], self.last.weight[:rows], hidden)
         # Where all pixels are alike, all would be peaks.
-        return (values[0] + base).masked_fill(base < _FAINT, 2 * FLAT), values[1:]
+        return F.threshold(base, _FAINT, 3 * FLAT).add_(values[0]).clamp_(min=2 * FLAT), values[1:]
 
     def of_pyramid(
         self, pyramid: Sequence[Tensor], looks: Sequence[tuple[Tensor, Tensor]] | None = None
@@ -224,29 +248,33 @@ class ScoreNetwork(nn.Module):
         return scores
 
     def _of_level(self, level: Tensor, context: Tensor, tells: bool) -> tuple[Tensor, Tensor]:
-        """Score the pixels of a level; large ones on a CPU in bands of rows, whose derivatives stay in the cache."""
-        rows = max(_REACH, _BAND // level.shape[2] // 4 * 4)
-        if level.device.type != "cpu" or rows >= level.shape[1]:
-            return self._of_band(_Derivatives.of(level), context, tells)
-        parts = []
-        for top in range(0, level.shape[1], rows):
-            start, end = max(0, top - _REACH), min(level.shape[1], top + rows)
-            own = slice(top - start, end - start)
-            derivatives = _Derivatives.of(level[:, start : end + _REACH])[:, own]
-            parts.append(self._of_band(derivatives, context[:, :, top:end], tells))
-        score, told = (torch.cat(part, -2) for part in zip(*parts, strict=True))
+        """Score the pixels of a level; on a CPU in bands of rows, one for each core or more."""
+        height, width = level.shape[1:]
+        score, told = torch.empty_like(level), level.new_empty(CONTEXT if tells else 0, *level.shape)
+        if level.device.type != "cpu":
+            self._of_rows(_Surroundings.of(level), context, score, told)
+            return score, told
+        bands = max(torch.get_num_threads(), level[0].numel() // _BAND)
+        rows = max(_REACH, -(-height // bands) + 3 & -4)
+        size = max(1, _CHUNK // width)
+
+        def work(top: int) -> None:
+            start = max(0, top - _REACH)
+            around = _Surroundings.of(level[:, start : top + rows + _REACH])
+            for first in range(top, min(height, top + rows), size):
+                own = slice(first, min(height, top + rows, first + size))
+                some = around.rows(own.start - start, own.stop - start)
+                self._of_rows(some, context[:, :, own], score[:, own], told[:, :, own])
+
+        parallel_map(lambda: without_gradients(work), range(0, height, rows))
         return score, told
 
-    def _of_band(self, derivatives: _Derivatives, context: Tensor, tells: bool) -> tuple[Tensor, Tensor]:
-        """Score pixels by their derivatives, on a CPU in chunks that fit into the cache."""
-        shape, flat, around = derivatives.contrast.shape, derivatives.map(torch.Tensor.flatten), context.flatten(1)
-        pixels = around.shape[1]
-        score, told = flat.contrast.new_empty(pixels), flat.contrast.new_empty(CONTEXT if tells else 0, pixels)
-        chunk = _CHUNK if around.device.type == "cpu" else pixels
-        for first in range(0, pixels, chunk):
-            some = slice(first, first + chunk)
-            score[some], told[:, some] = self(*flat[some].combine(), around[:, some], tells)
-        return score.view(shape), told.view(-1, *shape)
+    def _of_rows(self, around: _Surroundings, context: Tensor, score: Tensor, told: Tensor) -> None:
+        """Write the score of pixels, and what they tell the next level."""
+        found, base = around.combine()
+        values, tells = self(found.flatten(1), base.flatten(), context.flatten(1), len(told) > 0)
+        score.copy_(values.view_as(score))
+        told.copy_(tells.view_as(told))
 
 
 class AngleNetwork(nn.Module):
@@ -274,11 +302,23 @@ class AngleNetwork(nn.Module):
         self.register_buffer("radii", torch.tensor(radii))
 
     def forward(self, pyramid: Sequence[Tensor], image: Tensor, level: Tensor, xy: Tensor) -> Tensor:
-        return self.read(self.chances(pyramid, image, level, xy))
+        blurred = [blur(each, 1.0) for each in pyramid]
+        if xy.device.type != "cpu" or torch.is_grad_enabled():
+            return self.read(self._chances(blurred, image, level, xy))
+        parts = [each.split(_KEYPOINTS) for each in (image, level, xy)]
+        return torch.cat(
+            parallel_map(
+                lambda: without_gradients(lambda part: self.read(self._chances(blurred, *part))),
+                list(zip(*parts, strict=True)),
+            )
+        )
 
     def chances(self, pyramid: Sequence[Tensor], image: Tensor, level: Tensor, xy: Tensor) -> Tensor:
         """Return the probability of each of the directions, (N, DIRECTIONS)."""
-        values = _read_circles(pyramid, image, level, xy, self.radii).flatten(1, 2)
+        return self._chances([blur(each, 1.0) for each in pyramid], image, level, xy)
+
+    def _chances(self, blurred: Sequence[Tensor], image: Tensor, level: Tensor, xy: Tensor) -> Tensor:
+        values = _read_circles(blurred, image, level, xy, self.radii).flatten(1, 2)
         values = values - values.mean((1, 2), keepdim=True)
         values = values / (values.square().mean((1, 2), keepdim=True).sqrt() + _FADED)
         return self.last(F.relu(self.second(F.relu(self.first(values)))))[:, 0].softmax(1)
@@ -301,7 +341,7 @@ def _read_circles(pyramid: Sequence[Tensor], image: Tensor, level: Tensor, xy: T
     if device.type == "cpu" and len(pyramid[0]) == 1:
         return _read_circles_of_image(pyramid, number, xy, radius, angle)
     # All levels in one buffer, so that the circles of all keypoints are read at once.
-    pixels = torch.cat([blur(each, 1.0).flatten() for each in pyramid])
+    pixels = torch.cat([each.flatten() for each in pyramid])
     sizes = torch.tensor([each.shape[1:] for each in pyramid])
     starts = torch.tensor([0, *itertools.accumulate(each.numel() for each in pyramid)][:-1])
     table = torch.cat([starts[:, None], sizes], 1).to(device)
@@ -329,7 +369,7 @@ def _read_circles_of_image(
     """The same of a single image, level by level; OpenCV reads it many times faster."""
     (height, width), found = pyramid[0].shape[1:], radius.new_empty(*radius.shape, len(angle))
     for each in number.unique().tolist():
-        chosen, pixels = number == each, blur(pyramid[each], 1.0)[0]
+        chosen, pixels = number == each, pyramid[each][0]
         rows, around = chosen.nonzero()[:, 0], radius[chosen]
         x = (xy[rows, 0] + 0.5) * (pixels.shape[1] / width) - 0.5
         y = (xy[rows, 1] + 0.5) * (pixels.shape[0] / height) - 0.5

@@ -20,15 +20,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from patchprint.common.devices import supports_triton
 from patchprint.common.errors import UserError, require
 from patchprint.common.registry import check_options
 from patchprint.ops.distances import as_vectors, nearest, nearest_on_device
 
 SAME_PLACE = 0.1  # in units of scale: keypoints as near as this are one place with several angles
 # How far a neighbor's candidate may be off: part of the distance between the neighbors, natural logarithm of the scale.
-_PLACE, _ZOOM = 0.35, 0.7
-_NODE_FEATURES, _EDGE_FEATURES = 10, 6
+PLACE, ZOOM = 0.35, 0.7
+NODE_FEATURES, EDGE_FEATURES = 10, 6
 LEAST_WEIGHT = 1e-3  # edges below it tell nothing
+LENGTHS = 1000  # descriptors whose mean length is taken
 _CELLS, _CELLS_ON_GPU = 1 << 23, 1 << 28  # numbers held at a time
 
 
@@ -142,7 +144,7 @@ def build_graph(pairs: Sequence[tuple[Frames, Frames]], options: GraphOptions = 
     node = node_features(every, every, found, found, options, sizes)
     if not options.edges:
         empty = found.index.new_zeros(0)
-        none = node.new_zeros(0, _EDGE_FEATURES)
+        none = node.new_zeros(0, EDGE_FEATURES)
         return CandidateGraph(found.index, found.distance, with_support(node, None), empty, empty, none, sizes)
     places = [nearest_places(image.xy, image.scale, options) for image in images]
     neighbor = torch.cat(
@@ -192,6 +194,12 @@ def nearest_places(xy: Tensor, scale: Tensor, options: GraphOptions = _DEFAULT) 
     Shape:
         xy (N, 2), scale (N,) -> (N, E) int64, -1 where there are fewer.
     """
+    if supports_triton(xy.device) and not options.by_scale:
+        from patchprint.matching import candidate_graph_kernels
+
+        neighbor = torch.empty(len(xy), options.neighbors, dtype=torch.int64, device=xy.device)
+        candidate_graph_kernels.nearest_places(xy, scale, neighbor)
+        return neighbor
     count, more = len(xy), 2 * options.neighbors  # of which some may be at the same place
     if xy.device.type == "cpu" and importlib.util.find_spec("scipy"):
         places = xy.double().numpy()
@@ -230,7 +238,7 @@ def _unit(distance: Tensor, descriptors: Tensor) -> Tensor:
     """Convert distances of descriptors to those of unit vectors, for bits by the angle between their signs."""
     if descriptors.dtype == torch.uint8:
         return 2 * (distance / (8 * descriptors.shape[1])).clamp(max=1).sqrt()
-    length = descriptors[:1000].float().square().sum(1).sqrt()
+    length = descriptors[:LENGTHS].float().square().sum(1).sqrt()
     usable = length.isfinite()
     mean = torch.where(usable, length, 0).sum() / usable.float().sum().clamp(min=1)
     return torch.where(distance.isfinite(), distance / mean.clamp(min=1e-9), 2).clamp(max=2)
@@ -316,7 +324,7 @@ def fitting_edges(
     alike = their_turn.cos()[:, None] * turn.cos()[..., None] + their_turn.sin()[:, None] * turn.sin()[..., None]
     usable = theirs_known[:, None] & (neighbor[rows] >= 0)[:, None, :, None] & own_known[:, :, None, None]
     if options.frames:
-        of_frames = (change / _ZOOM).square() - (0.5 + 0.5 * alike).clamp(min=1e-6).log()
+        of_frames = (change / ZOOM).square() - (0.5 + 0.5 * alike).clamp(min=1e-6).log()
     else:
         change, of_frames = torch.zeros_like(change), torch.zeros_like(change)
         their_turn = torch.zeros_like(their_turn)
@@ -324,7 +332,7 @@ def fitting_edges(
     def fit(predicted_x: Tensor, predicted_y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         off = (there_x - predicted_x[..., None]).square() + (there_y - predicted_y[..., None]).square()
         off = off / size
-        cost = (off / _PLACE**2 + of_frames).masked_fill(~usable, 1e9)
+        cost = (off / PLACE**2 + of_frames).masked_fill(~usable, 1e9)
         least, best = cost.min(-1, keepdim=True)
         return off, torch.exp(-least[..., 0].clamp(max=60)), best
 
@@ -385,7 +393,7 @@ class GraphNetwork(nn.Module):
         self.options = chosen = GraphOptions(**options)
         width = chosen.width
         self.start = nn.Sequential(
-            nn.Linear(_NODE_FEATURES + chosen.descriptors, width), nn.SiLU(), nn.Linear(width, width)
+            nn.Linear(NODE_FEATURES + chosen.descriptors, width), nn.SiLU(), nn.Linear(width, width)
         )
         self.layers = nn.ModuleList(Round(chosen) for _ in range(chosen.rounds if chosen.edges else 0))
         self.end = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.SiLU(), nn.Linear(width, 1))
@@ -407,7 +415,7 @@ class Round(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.told = nn.Linear(width, width)
         self.asked = nn.Linear(width, width)
-        self.fits = nn.Linear(_EDGE_FEATURES, width)
+        self.fits = nn.Linear(EDGE_FEATURES, width)
         self.mix = nn.Linear(4 * width, 2 * width)
         self.out = nn.Linear(width, width)
 

@@ -14,9 +14,9 @@ from patchprint.matching.candidate_graph import GraphOptions, nearest_places, or
 
 FEWEST = 8  # matches, below which none is judged
 PER_PIXEL = 0.03  # what a surface that is not flat adds to an error, of the distance of the neighbors
-_NEIGHBORS = GraphOptions(neighbors=16)
-_STEPS, _NOISE = 4, 2.0  # reweighted fits; pixels beyond which a neighbor counts little
-_RIDGE = 1e-3
+NEIGHBORS = GraphOptions(neighbors=16)
+STEPS, NOISE = 4, 2.0  # reweighted fits; pixels beyond which a neighbor counts little
+RIDGE = 1e-3
 
 
 def local_errors(a: Tensor, b: Tensor, scale: Tensor, score: Tensor) -> Tensor:
@@ -32,17 +32,17 @@ def local_errors(a: Tensor, b: Tensor, scale: Tensor, score: Tensor) -> Tensor:
 
 
 def _errors(a: Tensor, b: Tensor, scale: Tensor, score: Tensor) -> Tensor:
-    neighbor = nearest_places(a, scale, _NEIGHBORS)
+    neighbor = nearest_places(a, scale, NEIGHBORS)
     index, there = or_first(neighbor), neighbor >= 0
     x, y = (each.double()[index] - each.double()[:, None] for each in (a, b))  # (M, E, 2), from the match
     squared = torch.where(there, x.square().sum(-1), 0)
     reach = squared.amax(1).sqrt().clamp(min=1e-6)
     x = x / reach[:, None, None]
     near = torch.where(there, score.double()[index] * torch.exp(-squared / reach.square()[:, None]), 0)
-    weight, noise = near, (reach / 2).clamp(min=4 * _NOISE)
+    weight, noise = near, (reach / 2).clamp(min=4 * NOISE)
     fit, predicted = _fit_affine(x, y, weight)
-    for _ in range(_STEPS):
-        noise = (noise / 2).clamp(min=_NOISE)
+    for _ in range(STEPS):
+        noise = (noise / 2).clamp(min=NOISE)
         off = (x @ fit + predicted[:, None] - y).square().sum(-1)
         weight = near / (1 + off / noise.square()[:, None]).square()
         fit, predicted = _fit_affine(x, y, weight)
@@ -58,7 +58,7 @@ def _fit_affine(x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     from_x, from_y = x - middle_x[:, None], y - middle_y[:, None]
     weighted = (weight[..., None] * from_x).transpose(1, 2)
     (p, q), (_, r) = (weighted @ from_x).permute(1, 2, 0)
-    p, r = p + _RIDGE, r + _RIDGE
+    p, r = p + RIDGE, r + RIDGE
     inverse = torch.stack([torch.stack([r, -q], -1), torch.stack([-q, p], -1)], 1) / (p * r - q * q)[:, None, None]
     fit = inverse @ (weighted @ from_y)
     return fit, middle_y - (middle_x[:, None] @ fit)[:, 0]

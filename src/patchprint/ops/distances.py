@@ -81,6 +81,13 @@ def nearest(queries: Tensor, base: Tensor, k: int = 1, *, exact: bool = False) -
 
 def nearest_on_device(queries: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Find neighbors as `nearest` does, where the descriptors are, and without waiting for the device."""
+    if supports_triton(queries.device) and len(queries) and len(base):
+        from patchprint.ops.distances_kernel import several_nearest
+
+        nearness = torch.empty(len(queries), k, device=queries.device)
+        number = torch.empty(len(queries), k, dtype=torch.int64, device=queries.device)
+        several_nearest(queries, base, nearness, number)
+        return nearness, number
     bits = queries.dtype == torch.uint8
     asking, answering = _is_finite(queries), _is_finite(base)
     queries, base = (

@@ -1,8 +1,8 @@
-"""Triton kernels for nearest neighbors in both directions: one pass over the distances, which are never written to memory.
+"""Triton kernels for nearest neighbors, one or several: one pass over the distances, which are never written to memory.
 
 A program multiplies some queries with some of the base. It keeps the two best of each query, and offers the best query of each
-base descriptor to all programs. A second kernel merges what the programs found and computes the distances of the two anew, from
-differences, so that they are those of float32. Triton comes with PyTorch's builds for GPUs.
+base descriptor to all programs; or it keeps several of each query. A second kernel merges what the programs found and computes
+their distances anew, from differences, so that they are those of float32. Triton comes with PyTorch's builds for GPUs.
 """
 
 import torch
@@ -117,6 +117,102 @@ def _merging_kernel(  # type: ignore[no-untyped-def]
     near_bits, far_bits = near.to(tl.int32, bitcast=True).to(tl.int64), far.to(tl.int32, bitcast=True).to(tl.int64)
     tl.store(out + 2 * row, (near_bits << 32) | (which & 0xFFFFFFFF))
     tl.store(out + 2 * row + 1, (far_bits << 32) | (other & 0xFFFFFFFF))
+
+
+@triton.jit(do_not_specialize=["count", "total", "columns"])
+def _several_kernel(  # type: ignore[no-untyped-def]
+    queries, base, found, count, total, dim, columns,
+    WIDTH: tl.constexpr, IS_BITS: tl.constexpr, QUERIES: tl.constexpr, BASE: tl.constexpr, KEPT: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0) * QUERIES + tl.arange(0, QUERIES)
+    own = tl.zeros([QUERIES], tl.float32)
+    for part in range(0, dim, WIDTH):
+        asked = _part(queries, row, part, dim, row < count, WIDTH, IS_BITS)
+        own += tl.sum(asked * asked, 1)
+    is_query = (row < count) & (own < float("inf"))
+    slot = tl.arange(0, KEPT)
+    best = tl.zeros([QUERIES, KEPT], tl.int64) - 0x7FFFFFFFFFFFFFFF + slot[None, :]  # none; they differ
+    worst = tl.min(best, 1)
+    begin = tl.program_id(1) * columns
+    for start in range(begin, tl.minimum(begin + columns, total), BASE):
+        column = start + tl.arange(0, BASE)
+        half, product = tl.zeros([BASE], tl.float32), tl.zeros([QUERIES, BASE], tl.float32)
+        for part in range(0, dim, WIDTH):
+            asked = _part(queries, row, part, dim, row < count, WIDTH, IS_BITS)
+            other = _part(base, column, part, dim, column < total, WIDTH, IS_BITS)
+            half += tl.sum(other * other, 1) / 2
+            product = tl.dot(asked, tl.trans(other), product, input_precision=PRECISION)
+        usable = is_query[:, None] & ((column < total) & (half < float("inf")))[None, :]
+        score = tl.where(usable, product - half[None, :], -float("inf"))
+        top, place = tl.max(score, 1, return_indices=True)
+        new = tl.where(top > -float("inf"), _packed(top, start + place), -0x7FFFFFFFFFFFFFFF)
+        while tl.max((new > worst).to(tl.int32), 0) > 0:  # most blocks have few that are better
+            is_replaced = (best == worst[:, None]) & (new > worst)[:, None]
+            best = tl.where(is_replaced, new[:, None], best)
+            worst = tl.min(best, 1)
+            score = tl.where(tl.arange(0, BASE)[None, :] == place[:, None], -float("inf"), score)
+            top, place = tl.max(score, 1, return_indices=True)
+            new = tl.where(top > -float("inf"), _packed(top, start + place), -0x7FFFFFFFFFFFFFFF)
+    place = (row.to(tl.int64) * tl.num_programs(1) + tl.program_id(1)) * KEPT
+    tl.store(found + place[:, None] + slot[None, :], best, (row < count)[:, None])
+
+
+@triton.jit(do_not_specialize=["splits", "shift"])
+def _several_merging_kernel(  # type: ignore[no-untyped-def]
+    queries, base, found, distance, index, dim, splits, wanted, shift,
+    WIDTH: tl.constexpr, IS_BITS: tl.constexpr, KEPT: tl.constexpr, SPLITS: tl.constexpr,
+):  # fmt: skip
+    row, slot = tl.program_id(0), tl.arange(0, KEPT)
+    number = tl.arange(0, SPLITS)
+    keys = tl.load(found + row.to(tl.int64) * splits * KEPT + number, number < splits * KEPT, -0x7FFFFFFFFFFFFFFF)
+    chosen = tl.zeros([KEPT], tl.int64)
+    for each in range(KEPT):
+        best = tl.max(keys, 0)
+        chosen = tl.where(slot == each, best, chosen)
+        keys = tl.where(keys == best, -0x7FFFFFFFFFFFFFFF, keys)
+    exists = chosen >= -0x7FFFFFFFFFFFFFFF + KEPT
+    place = tl.where(exists, 0xFFFFFFFF - (chosen & 0xFFFFFFFF), 0)
+    squared = tl.zeros([KEPT], tl.float32)
+    for part in range(0, dim, WIDTH):
+        asked = _part(queries, row + slot * 0, part, dim, slot >= 0, WIDTH, IS_BITS)
+        other = _part(base, place, part, dim, exists, WIDTH, IS_BITS)
+        squared += tl.sum((asked - other) * (asked - other), 1)
+    far = tl.where(exists, squared / 4 if IS_BITS else tl.sqrt(squared), float("inf"))
+    key = (far.to(tl.int32, bitcast=True).to(tl.int64) << 32) | tl.where(exists, place, 0x7FFFFF00 + slot)
+    rank = tl.sum((key[None, :] < key[:, None]).to(tl.int32), 1)
+    target = row.to(tl.int64) * wanted + rank
+    tl.store(distance + target, far, rank < wanted)
+    tl.store(index + target, tl.where(exists, place + shift, -1), rank < wanted)
+
+
+def several_nearest(queries: Tensor, base: Tensor, distance: Tensor, index: Tensor, shift: int = 0) -> None:
+    """Write the nearest base descriptors of each query in ascending order; infinity and -1 where there are fewer.
+
+    Args:
+        shift: what is added to an index.
+
+    Shape:
+        queries (N, D), base (M, D) of one type, packed bits or numbers; N and M at least 1; distance (N, k) float32 and index
+        (N, k) of integers are written.
+    """
+    queries, base = queries.contiguous(), base.contiguous()
+    is_bits = queries.dtype == torch.uint8
+    count, total, dim = len(queries), len(base), queries.shape[1] * (8 if is_bits else 1)
+    kept = triton.next_power_of_2(index.shape[1])
+    blocks = triton.cdiv(count, _QUERIES)
+    columns = triton.cdiv(triton.cdiv(total, triton.cdiv(_PROGRAMS, blocks)), _BASE) * _BASE
+    splits = triton.cdiv(total, columns)
+    found = torch.empty(count, splits, kept, dtype=torch.int64, device=queries.device)
+    shared = {"WIDTH": min(max(16, triton.next_power_of_2(dim)), _WIDTH), "IS_BITS": is_bits, "KEPT": kept}
+    _several_kernel[(blocks, splits)](
+        queries, base, found, count, total, dim, columns, **shared, QUERIES=_QUERIES, BASE=_BASE,
+        PRECISION="tf32" if queries.dtype in _EXACT_IN_TF32 else "tf32x3", num_warps=_WARPS,
+    )  # fmt: skip
+    _several_merging_kernel[(count,)](
+        queries, base, found, distance, index, dim, splits, index.shape[1], shift, **shared,
+        SPLITS=triton.next_power_of_2(splits * kept), num_warps=1,
+    )  # fmt: skip
 
 
 def two_nearest(queries: Tensor, base: Tensor, both_ways: bool = False) -> tuple[Tensor, Tensor, Tensor | None]:

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from patchprint.common.devices import supports_triton
 from patchprint.common.errors import require
 
 DIFFERENCE = (-0.5, 0.0, 0.5)
@@ -26,63 +27,75 @@ ACROSS_SECOND = (1 / 12, 10 / 12, 1 / 12)
 _MOST_ROWS = 16384  # that OpenCV interpolates at once
 
 
-def separable(images: Tensor, along_x: Sequence[float], along_y: Sequence[float]) -> Tensor:
-    """Correlate with weights along rows and along columns, odd in number: (N, H, W) -> (N, H, W) float32."""
+def separable(images: Tensor, along_x: Sequence[float], along_y: Sequence[float], out: Tensor | None = None) -> Tensor:
+    """Correlate with weights along rows and along columns, odd in number, into ``out`` where it is given.
+
+    Shape:
+        (N, H, W) -> (N, H, W) float32.
+    """
     if _is_for_opencv(images):
-        cv2 = require("cv2", extra="images")
-        x, y = (np.array(weights, np.float32) for weights in (along_x, along_y))
-        return _each(images, lambda image: cv2.sepFilter2D(image, -1, x, y, borderType=cv2.BORDER_REFLECT_101))
+        cv2, x, y = _opencv(), _array(tuple(along_x)), _array(tuple(along_y))
+
+        def work(image: Any, target: Any) -> None:
+            cv2.sepFilter2D(image, -1, x, y, target, borderType=cv2.BORDER_REFLECT_101)
+
+        return _each(images, work, out=out)
+    if (
+        supports_triton(images.device)
+        and not _learns(images)
+        and max(len(along_x), len(along_y)) < min(images.shape[1:])
+    ):
+        from patchprint.ops import filters_kernel
+
+        return filters_kernel.separable(images, along_x, along_y, out)
     values = images[:, None]
     for weights, place in ((along_x, 3), (along_y, 2)):
         if len(weights) > 1:
             values = _along(values, weights, place)
-    return values[:, 0]
+    return values[:, 0] if out is None else out.copy_(values[:, 0])
 
 
-def blur(images: Tensor, sigma: float) -> Tensor:
-    """Blur with a Gaussian of three sigma to each side: (N, H, W) -> (N, H, W) float32."""
-    weights = gaussian(sigma)
-    if _is_for_opencv(images):
-        cv2 = require("cv2", extra="images")
-        size = (len(weights), len(weights))
-        return _each(images, lambda image: cv2.GaussianBlur(image, size, sigma, borderType=cv2.BORDER_REFLECT_101))
-    return separable(images, weights, weights)
+def blur(images: Tensor, sigma: float, out: Tensor | None = None) -> Tensor:
+    """Blur with a Gaussian of three sigma to each side, (N, H, W) -> (N, H, W) float32, into ``out`` where it is given."""
+    return separable(images, gaussian(sigma), gaussian(sigma), out)
 
 
 def resize(images: Tensor, size: tuple[int, int]) -> Tensor:
     """Resize to (H, W) with bilinear interpolation, without a blur: half the size is the mean of four pixels."""
     if _is_for_opencv(images):
-        cv2 = require("cv2", extra="images")
-        return _each(images, lambda image: cv2.resize(image, size[::-1], interpolation=cv2.INTER_LINEAR))
+        cv2 = _opencv()
+        return _each(
+            images, lambda image, out: cv2.resize(image, size[::-1], out, interpolation=cv2.INTER_LINEAR), size
+        )
     return F.interpolate(images[:, None], size, mode="bilinear", align_corners=False)[:, 0]
 
 
 def shrink(images: Tensor, size: tuple[int, int]) -> Tensor:
     """Shrink to (H, W); a pixel is the mean of the area that it covers: (N, H, W) -> (N, h, w) float32."""
     if _is_for_opencv(images):
-        cv2 = require("cv2", extra="images")
-        return _each(images, lambda image: cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA))
-    rows, columns = (_shares(*each).to(images) for each in zip(images.shape[1:], size, strict=True))
+        cv2 = _opencv()
+        return _each(images, lambda image, out: cv2.resize(image, size[::-1], out, interpolation=cv2.INTER_AREA), size)
+    rows, columns = (_shares(*each, images.device) for each in zip(images.shape[1:], size, strict=True))
     return rows @ images @ columns.T
 
 
-def _shares(length: int, shorter: int) -> Tensor:
+def _shares(length: int, shorter: int, device: torch.device) -> Tensor:
     """Return the share of each of ``length`` pixels in each of ``shorter``: (shorter, length)."""
-    ends = torch.arange(shorter + 1, dtype=torch.float64) * (length / shorter)
-    pixel = torch.arange(length)
-    covered = torch.minimum(ends[1:, None], pixel + 1.0) - torch.maximum(ends[:-1, None], pixel.double())
-    return covered.clamp(min=0) * (shorter / length)
+    ends = torch.arange(shorter + 1, dtype=torch.float64, device=device) * (length / shorter)
+    pixel = torch.arange(length, dtype=torch.float64, device=device)
+    covered = torch.minimum(ends[1:, None], pixel + 1) - torch.maximum(ends[:-1, None], pixel)
+    return (covered.clamp(min=0) * (shorter / length)).float()
 
 
 def highest_near(images: Tensor, radius: int) -> Tensor:
     """Return the highest value in a disc around each pixel, (N, H, W) -> (N, H, W) without a gradient."""
     images = images.detach()
     if _is_for_opencv(images):
-        cv2 = require("cv2", extra="images")
+        cv2 = _opencv()
         disc = np.zeros((2 * radius + 1, 2 * radius + 1), np.uint8)
         for down, across in _widths(radius):
             disc[radius - down : radius + down + 1, radius - across : radius + across + 1] = 1
-        return _each(images, lambda image: cv2.dilate(image, disc))
+        return _each(images, lambda image, out: cv2.dilate(image, disc, out))
     return functools.reduce(
         torch.maximum,
         (
@@ -94,10 +107,11 @@ def highest_near(images: Tensor, radius: int) -> Tensor:
 
 def log_(values: Tensor) -> Tensor:
     """Take the natural logarithm in place."""
-    if not _is_for_opencv(values) or not values.is_contiguous():
+    rows = values.flatten(1) if values.ndim > 1 else values[None]
+    if not _is_for_opencv(values) or rows.data_ptr() != values.data_ptr():
         return values.log_()
-    cv2 = require("cv2", extra="images")
-    array = values.view(1, -1).numpy()
+    cv2 = _opencv()
+    array = rows.numpy()
     cv2.log(array, array)
     return values
 
@@ -105,7 +119,7 @@ def log_(values: Tensor) -> Tensor:
 def read_places(image: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """Interpolate an image (H, W) bilinearly at places (N, M), mirrored at its outermost pixels: (N, M) float32."""
     if _is_for_opencv(image):
-        cv2 = require("cv2", extra="images")
+        cv2 = _opencv()
         source, rows = image.contiguous().numpy(), _MOST_ROWS
         places = zip(x.split(rows), y.split(rows), strict=True)
         found = [
@@ -140,12 +154,34 @@ def _widths(radius: int) -> list[tuple[int, int]]:
 
 
 def _is_for_opencv(images: Tensor) -> bool:
-    return images.device.type == "cpu" and not (images.requires_grad and torch.is_grad_enabled())
+    return images.device.type == "cpu" and not _learns(images)
 
 
-def _each(images: Tensor, work: Callable[[Any], Any]) -> Tensor:
-    made = [torch.from_numpy(work(image)) for image in images.detach().contiguous().numpy()]
-    return made[0][None] if len(made) == 1 else torch.stack(made)
+def _learns(images: Tensor) -> bool:
+    return images.requires_grad and torch.is_grad_enabled()
+
+
+@functools.cache
+def _opencv() -> Any:
+    return require("cv2", extra="images")
+
+
+@functools.cache
+def _array(weights: tuple[float, ...]) -> np.ndarray:
+    return np.array(weights, np.float32)
+
+
+def _each(
+    images: Tensor,
+    work: Callable[[Any, Any], object],
+    size: tuple[int, int] | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Let OpenCV write what becomes of each image, (H, W) unless ``size`` is another."""
+    found = torch.empty(len(images), *(size or images.shape[1:])) if out is None else out
+    for image, target in zip(images.detach().contiguous().numpy(), found.numpy(), strict=True):
+        work(image, target)
+    return found
 
 
 def _along(values: Tensor, weights: Sequence[float], place: int) -> Tensor:

@@ -176,7 +176,7 @@ class DetectorTask(Task):
     def _set_usual_values(self, network: KeypointNetworks) -> None:
         """Take mean and deviation of the invariants from some crops."""
         pairs = draw_crop_pairs(self.images.draw, [self.config.seed], _LOOKS, self.side)
-        values = [invariants(level)[0].flatten(1)[:, ::7] for level in build_pyramid(pairs.views, LEVELS)]
+        values = [invariants(level)[0][:-1].flatten(1)[:, ::7] for level in build_pyramid(pairs.views, LEVELS)]
         everything = torch.cat(values, 1)
         network.score.center.copy_(everything.mean(1))
         network.score.spread.copy_(everything.std(1))

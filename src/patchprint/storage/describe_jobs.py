@@ -31,6 +31,8 @@ Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 _WRITERS = 4  # threads, which mostly wait for the disk
 _DESCRIBERS = 2  # threads that use a GPU: one prepares while the other waits
+# Where a GPU finds keypoints, processes are faster than threads, which wait for Python's lock; but they take seconds to start.
+_MANY, _PROCESSES = 2500, 3
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,8 @@ def run_jobs(
     """
     workers = min(workers, len(jobs))
     alone = _is_for_gpu(settings)
-    if workers > 1 and not alone:
-        yield from _run_in_processes(jobs, settings, workers)
+    if workers > 1 and (not alone or len(jobs) >= _MANY):
+        yield from _run_in_processes(jobs, settings, min(workers, _PROCESSES) if alone else workers)
         return
     suspects = set(in_hand.read_text(encoding="utf-8").splitlines()) if in_hand.is_file() else set()
     at_work: dict[str, None] = {}
@@ -165,10 +167,13 @@ def describe_on_cluster(
 def _run_in_processes(
     jobs: list[Job], settings: DescribeSettings, workers: int
 ) -> Iterator[tuple[Job, Exception | None]]:
-    """Describe images in worker processes; for a GPU they only detect, this process describes, and it never waits."""
-    on_cpu = choose_device(settings.device).type == "cpu"
-    model = None if on_cpu else load(settings.model, settings.device, engine=settings.engine)
-    prepare = partial(_describer if on_cpu else _detector, settings, max(1, (os.cpu_count() or 1) // workers))
+    """Describe images in worker processes.
+
+    Where the CPU finds keypoints for a GPU they do only that; this process describes, and it never waits.
+    """
+    whole = choose_device(settings.device).type == "cpu" or _is_for_gpu(settings)
+    model = None if whole else load(settings.model, settings.device, engine=settings.engine)
+    prepare = partial(_describer if whole else _detector, settings, max(1, (os.cpu_count() or 1) // workers))
     found = _run_blocks(partial(_run_here, workers), [[job] for job in jobs], prepare)
     made = (
         (jobs[number], each if model is None else _describe(model, jobs[number], each)) for number, (each,) in found

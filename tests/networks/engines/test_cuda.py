@@ -100,9 +100,7 @@ for count, side, inputs, channels, stride in (
 """
 
 CHAINS = """
-import os
 from patchprint import networks
-os.environ["PATCHPRINT_NEW_KERNELS"] = "1"
 from patchprint.networks.engines import cuda
 cuda.supports_triton = lambda device: True
 for name, is_chain, *options in CASES:

@@ -6,19 +6,17 @@ import dataclasses
 import functools
 import json
 import math
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from torch import Tensor
 
-from patchprint.common.devices import recording_turn
+from patchprint.common.devices import supports_triton
 from patchprint.common.errors import UserError, parsing
 from patchprint.common.types import Features, Keypoints, Matches, ModelId
-from patchprint.matching.candidate_graph import CandidateGraph, Frames, GraphNetwork, build_graph, pair_matches
+from patchprint.matching.candidate_graph import Frames, GraphNetwork, build_graph, pair_matches
 from patchprint.matching.local_agreement import local_errors
 
 SHIPPED = Path(__file__).resolve().parent.parent / "pretrained" / "graph.safetensors"
@@ -26,8 +24,6 @@ FORMAT = "patchprint matcher 1"
 TOLERANCE = 2.0  # pixels
 LEAST = 0.05  # probability from which on matches are kept whose place was checked
 _WHAT = "weights of a graph matcher"
-# Numbers of keypoints for which a GPU keeps a recorded network, in steps; more keep it busy without.
-_FEWEST_RECORDED, _MOST_RECORDED, _RECORDED_STEP = 64, 4096, 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +44,11 @@ class GraphMatcher:
         weights: a file of ``patchprint train matcher``; empty: those that come with patchprint for the model of the features.
         tolerance: largest distance in pixels of a match from where the matches around it predict it, to which a thirtieth of
             the distance of these is added (`local_agreement.local_errors`); infinite: all matches are kept.
-        record: whether a GPU replays the network as a CUDA graph.
     """
 
     threshold: float | None = None
     weights: str = ""
     tolerance: float = TOLERANCE
-    record: bool = True
 
     def __post_init__(self) -> None:
         if not self.tolerance > 0:
@@ -68,11 +62,18 @@ class GraphMatcher:
             for features in (a, b):
                 _refuse_without_frames(features.keypoints)
         one, other = frames_of(a, device), frames_of(b, device)
+        network, threshold = learned.network, self._threshold(learned)
+        if supports_triton(device):
+            from patchprint.matching import candidate_graph_kernels as kernels
+
+            if kernels.supports(network.options):
+                indices, distance, score = kernels.match_pair(network, one, other, threshold, self.tolerance)
+                return Matches(indices, distance, score=score)
         with torch.no_grad():
-            found = _recorded_matches(learned.network, one, other) if self.record and _can_record(one, other) else None
-            indices, logit, distance = found or _matches(learned.network, one, other)
+            built = build_graph([(one, other)], network.options)
+            indices, logit, distance = pair_matches(network(built), built, network.options.one_sided)
         score = torch.sigmoid(logit)
-        kept = torch.nonzero(score >= self._threshold(learned))[:, 0]
+        kept = torch.nonzero(score >= threshold)[:, 0]
         if math.isfinite(self.tolerance):
             rows, columns = indices[kept].unbind(1)
             scale = torch.stack([one.scale[rows], other.scale[columns]], 1)
@@ -85,85 +86,12 @@ class GraphMatcher:
         return min(learned.threshold, LEAST) if math.isfinite(self.tolerance) else learned.threshold
 
 
-def graph(
-    *, threshold: float | None = None, weights: str = "", tolerance: float = TOLERANCE, record: bool = True
-) -> GraphMatcher:
+def graph(*, threshold: float | None = None, weights: str = "", tolerance: float = TOLERANCE) -> GraphMatcher:
     """Candidates that a learned network takes for right, by how well those of neighbors agree in place, scale and angle.
 
     It needs keypoints with scale and angle, and weights for the model of the descriptors (``patchprint train matcher``).
     """
-    return GraphMatcher(threshold=threshold, weights=weights, tolerance=tolerance, record=record)
-
-
-def _matches(network: GraphNetwork, a: Frames, b: Frames) -> tuple[Tensor, Tensor, Tensor]:
-    built = build_graph([(a, b)], network.options)
-    return pair_matches(network(built), built, network.options.one_sided)
-
-
-class RecordedPair:
-    """The network on two images of up to ``sizes`` keypoints, recorded as a CUDA graph: one launch in place of 400.
-
-    Keypoints that are missing lie nowhere and have no descriptor, so that they are neither neighbors nor candidates.
-    """
-
-    def __init__(self, network: GraphNetwork, sizes: tuple[int, int], dim: int, device: torch.device) -> None:
-        self.network, self.lock = network, threading.Lock()
-        self.images = tuple(_nowhere(size, dim, device) for size in sizes)
-        self.recording: torch.cuda.CUDAGraph | None = None
-        self.built, self.logits = self._run()
-
-    def _run(self) -> tuple[CandidateGraph, Tensor]:
-        built = build_graph([(self.images[0], self.images[1])], self.network.options)
-        return built, self.network(built)
-
-    def record(self) -> None:
-        """Record, after runs that allocate and tune; recording computes nothing."""
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            self._run()
-        torch.cuda.current_stream().wait_stream(stream)
-        self.recording = torch.cuda.CUDAGraph()
-        with recording_turn, torch.cuda.graph(self.recording):
-            self.built, self.logits = self._run()
-
-    def matches(self, *images: Frames) -> tuple[Tensor, Tensor, Tensor]:
-        with self.lock:
-            for kept, given in zip(self.images, images, strict=True):
-                for name, missing in (("xy", torch.inf), ("scale", 1.0), ("angle", 0.0), ("descriptors", torch.nan)):
-                    values = getattr(kept, name)
-                    values[: len(given)].copy_(getattr(given, name))
-                    values[len(given) :].fill_(missing)
-            if self.recording is None:
-                self.built, self.logits = self._run()
-            else:
-                self.recording.replay()
-            return pair_matches(self.logits, self.built, self.network.options.one_sided)
-
-
-def _nowhere(size: int, dim: int, device: torch.device) -> Frames:
-    def filled(value: float, *shape: int) -> Tensor:
-        return torch.full(shape, value, device=device)
-
-    return Frames(filled(torch.inf, size, 2), filled(1.0, size), filled(0.0, size), filled(torch.nan, size, dim))
-
-
-def _can_record(a: Frames, b: Frames) -> bool:
-    sizes = len(a), len(b)
-    is_usual = min(sizes) >= _FEWEST_RECORDED and max(sizes) <= _MOST_RECORDED
-    return a.xy.device.type == "cuda" and is_usual and a.descriptors.is_floating_point()
-
-
-def _recorded_matches(network: GraphNetwork, a: Frames, b: Frames) -> tuple[Tensor, Tensor, Tensor]:
-    sizes = (-(-len(a) // _RECORDED_STEP) * _RECORDED_STEP, -(-len(b) // _RECORDED_STEP) * _RECORDED_STEP)
-    return _recorded(network, sizes, a.descriptors.shape[1], a.xy.device).matches(a, b)
-
-
-@functools.lru_cache(maxsize=8)
-def _recorded(network: GraphNetwork, sizes: tuple[int, int], dim: int, device: torch.device) -> RecordedPair:
-    pair = RecordedPair(network, sizes, dim, device)
-    pair.record()
-    return pair
+    return GraphMatcher(threshold=threshold, weights=weights, tolerance=tolerance)
 
 
 def frames_of(features: Features, device: torch.device) -> Frames:

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from patchprint.common.devices import Recording, supports_triton, tries_new_kernels
+from patchprint.common.devices import Recording, supports_triton
 from patchprint.networks import PatchNetwork, fast_layers
 from patchprint.networks.blocks import Fovea, PatchStandardization
 from patchprint.networks.engines import Engine, inference_copy
@@ -180,8 +180,8 @@ def _layer(block: Sequence[nn.Module], dtype: torch.dtype) -> Layer | None:
 
 def _fits(layer: Layer, side: int) -> bool:
     _, inputs, channels = layer.kernel.shape
-    # The first layer reads whole patches, FRN whole maps. Others take maps of any side, but have not been seen right on a GPU.
-    any_side = inputs > 1 and layer.frn is None and tries_new_kernels()
+    # The first layer reads whole patches, FRN whole maps; others take maps of any side.
+    any_side = inputs > 1 and layer.frn is None
     in_powers = (inputs, channels) if any_side else (inputs, channels, side)
     powers = all(value & (value - 1) == 0 for value in in_powers)
     if not (powers and side % layer.stride == 0 and side >= 2 * layer.stride and channels >= 16):
