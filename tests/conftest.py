@@ -103,6 +103,7 @@ def small_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
 
     small = functools.partial(calibrate, views=1, keypoints=100)
     monkeypatch.setattr("patchprint.pipelines.training_run.choose_ratio", small)
+    monkeypatch.setattr("patchprint.pipelines.adaptation.calibrate", small)
 
 
 @pytest.fixture(scope="module")

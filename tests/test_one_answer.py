@@ -88,7 +88,7 @@ def test_matches_of_two_images(name: str, images: Path, tmp_path: Path, capsys: 
 
 
 @pytest.mark.parametrize("form", ["hloc", "opencv-yml"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ["floats, calibrated", "bits, calibrated", "rootsift"])
 def test_matches_of_features_in_the_files_of_other_tools(
     name: str, form: str, images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

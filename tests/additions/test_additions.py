@@ -46,12 +46,12 @@ CURVES = {
 }
 TESTS = (
     *("benchmarks", "cli/test_eval.py", "detectors", "interop/test_onnx.py", "losses", "matching", "networks"),
-    *("studies/test_studies.py", "training/test_recipes.py", "docs/test_mentions.py", "docs/test_site.py"),
+    *("studies/test_studies.py", "training/test_recipes.py", "docs/test_site.py"),
     "test_architecture.py",
 )
 CHOSEN = (
     "yours or your-margins or (test_detectors and mask) or (test_benchmark and key) or (test_matchers and tiny)"
-    " or test_mentions or test_architecture or (test_site and not site_builds)"
+    " or test_architecture or (test_site and not site_builds)"
 )
 # PyTorch and oneDNN compute as any processor can, which has none older to be compared with; the tests run on this one.
 OLDEST_PROCESSOR = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"}

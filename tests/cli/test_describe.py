@@ -5,14 +5,12 @@ import shutil
 from pathlib import Path
 
 import cv2
-import numpy as np
 import pytest
 import torch
 
 from patchprint import cli
 from patchprint.interop import colmap_models, hloc, opencv_files
 from patchprint.storage import feature_files
-from support.known_images import texture
 
 
 def test_describing_again_continues_and_other_settings_are_refused(
@@ -30,25 +28,6 @@ def test_describing_again_continues_and_other_settings_are_refused(
     assert torch.equal(feature_files.load_features(lost).descriptors, before)
     assert cli.main([*command, "300"]) == 2
     assert "other inputs or settings" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
-def test_bad_photos_are_left_out_by_name(workers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    feature_folder = tmp_path / "photos"
-    (feature_folder / "sub").mkdir(parents=True)
-    cv2.imwrite(str(feature_folder / "sub" / "good.png"), texture(80, 90))
-    (feature_folder / "zero.jpg").touch()
-    (feature_folder / "link.png").symlink_to(feature_folder / "sub" / "good.png")
-    out = tmp_path / "f"
-    assert (
-        cli.main(["describe", str(feature_folder), "--out", str(out), "--model", "pixels", "--workers", workers]) == 0
-    )
-    said = capsys.readouterr()
-    assert "zero.jpg is empty" in said.err
-    assert sorted(feature_files.FeatureFolder(out)) == ["link.png", "sub/good.png"]
-    (feature_folder / "sub" / "good.png").write_bytes(b"")
-    assert cli.main(["describe", str(feature_folder), "--out", str(tmp_path / "g"), "--model", "pixels"]) == 2
-    assert "none of the 3 images" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["hloc", "colmap", "opencv-yml"])
@@ -99,20 +78,3 @@ def test_max_size_is_kept_with_the_features(views: Path, tmp_path: Path) -> None
     image = cv2.imread(str(views / "view 0.png"))
     assert features["view 0.png"].image_size == (image.shape[1], image.shape[0])
     assert features["view 0.png"].keypoints.xy.max() > 150
-
-
-def test_masks_and_strictness(views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    photos = shutil.copytree(views, tmp_path / "photos")
-    (tmp_path / "masks").mkdir()
-    top = np.zeros((360, 480), np.uint8)
-    top[:100] = 255
-    for name in ("view 0.png.png", "view 1.png", "view 2.png.png"):
-        cv2.imwrite(str(tmp_path / "masks" / name), top)
-    command = ["describe", str(photos), "--model", "rootsift", "--max-keypoints", "100"]
-    assert cli.main([*command, "--out", str(tmp_path / "out"), "--masks", str(tmp_path / "masks")]) == 0
-    for number in range(3):
-        found = feature_files.load_features(tmp_path / "out" / f"view {number}.png.npz")
-        assert len(found) > 20 and found.keypoints.xy[:, 1].max() <= 100
-    (photos / "broken.png").write_bytes(b"no picture")
-    assert cli.main([*command, "--out", str(tmp_path / "strict"), "--strict"]) == 2
-    assert "broken.png is not an image" in capsys.readouterr().err

@@ -76,23 +76,6 @@ def test_masks_leave_keypoints_out(views: Path, tmp_path: Path, capsys: pytest.C
     assert "holds no mask of view 0.png or view 1.png" in capsys.readouterr().err
 
 
-def test_two_photos_to_every_kind_of_file_at_once(
-    views: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pair = ("view 0.png", "view 1.png")
-    outs = [tmp_path / f"m{suffix}" for suffix in match_formats.FORMATS]
-    command = ["match", *(str(views / name) for name in pair), "--model", "rootsift", "--max-keypoints", "400"]
-    assert cli.main([*command, *(word for out in outs for word in ("--out", str(out))), "--json"]) == 0
-    said = capsys.readouterr()
-    result = json.loads(said.out)
-    assert all(f"written: {out}" in said.err for out in outs)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(out.name for out in outs)
-    assert read_matches(tmp_path / "m.npz")[pair].indices.tolist() == result["indices"]
-    assert hloc.read_matches(tmp_path / "m.h5", *pair).shape == (result["inliers"], 2)
-    assert [image.name for image in colmap_models.read_database(tmp_path / "m.db")] == list(pair)
-    assert cv2.imread(str(tmp_path / "m.jpg")) is not None
-
-
 def test_both_photos_are_read_before_the_first_is_described(
     views: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

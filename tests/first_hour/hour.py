@@ -103,6 +103,7 @@ STEPS = (
         "train distill --data any --out taught --teacher patchprint.tiny --steps {steps} --batch {batch}",
         makes="taught",
         says="disagreement with the teacher",
+        long=True,
     ),
     Step("calibrate run/last.safetensors --data photos --views 1 --max-keypoints 100 --write", says="ratio"),
     Step("match a.jpg b.jpg --model run/last.safetensors --max-keypoints {keypoints}", says="matches"),
@@ -115,7 +116,7 @@ STEPS = (
     Step(
         "eval bundled --model sift --model patchprint.tiny --out results --no-cache", makes="results/bundled", long=True
     ),
-    Step("eval bundled --model sift --out sift.json --no-cache", makes="sift.json"),
+    Step("eval bundled --model sift --max-keypoints {keypoints} --out sift.json --no-cache", makes="sift.json"),
     Step("eval --compare sift.json", says="sift"),
     Step("report run sift.json m.png --out report.html", makes="report.html"),
     Step(

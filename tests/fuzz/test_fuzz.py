@@ -8,7 +8,7 @@ import pytest
 from fuzz.cases import REFUSED, TRACEBACK, Bench
 from fuzz.readers import READERS
 
-CASES = 200
+CASES = 100
 
 
 @pytest.mark.parametrize("name", READERS)

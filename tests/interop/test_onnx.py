@@ -16,7 +16,11 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("cv2")
 
 
-@pytest.mark.parametrize("name", slow_but({"tfeat"}, PATCH_NETWORKS))
+# The others are L2-Net without biases and HyNet: what they add, starting weights and dropout, does not get into the file.
+EXPORTED = [name for name in PATCH_NETWORKS if name not in ("hardnet", "doap", "sdgmnet")]
+
+
+@pytest.mark.parametrize("name", slow_but({"tfeat"}, EXPORTED))
 def test_exported_networks_agree_with_torch(name: str, tmp_path: Path) -> None:
     network = trained_looking(name, **known_options(name, width=8))
     export_onnx(network, network.input_size, tmp_path / "net.onnx", {"name": name})

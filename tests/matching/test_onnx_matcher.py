@@ -31,7 +31,9 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_weights(tmp_path_factory.mktemp("weights") / "w.safetensors", threshold=0.3)
+    """Without neighbors, whose edges take most of the time of an export."""
+    path = tmp_path_factory.mktemp("weights") / "w.safetensors"
+    return write_weights(path, threshold=0.3, options={"edges": False})
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Exported:
 
 @pytest.fixture(scope="module", params=CONTRACTS)
 def exported(request: pytest.FixtureRequest, weights: str, tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    """One of them is written by the command: an export takes long."""
+    """One of them is the shipped network, written by the command; docs/use.md exports and runs it for OpenCV."""
     path = tmp_path_factory.mktemp("onnx") / f"{request.param}.onnx"
     if request.param != "colmap":
         export_matcher(read_weights(Path(weights), CPU), 32, request.param, path)

@@ -23,6 +23,8 @@ from patchprint.pipelines import adaptation  # noqa: E402
 from patchprint.pipelines.adapt_judge import MATCHER_VERDICTS, VERDICTS  # noqa: E402
 from patchprint.training import TrainConfig, assembly  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("small_calibration")
+
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -160,7 +162,7 @@ def test_the_matcher_is_tuned_on_images_that_are_not_held_out(
         "--tune",
         "matcher",
     ]
-    assert cli.main([*arguments, "--matcher-steps", "30", "--held-out", "0.3", "--device", "cpu", "--json"]) == 0
+    assert cli.main([*arguments, "--matcher-steps", "6", "--held-out", "0.3", "--device", "cpu", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert set(result["scores"]) == {"matcher before", "matcher tuned"}
     assert result["scores"]["matcher tuned"]["inliers"] > 0
@@ -174,4 +176,4 @@ def test_the_matcher_is_tuned_on_images_that_are_not_held_out(
     described = {int(path.stem) for path in (tmp_path / "cache" / "matcher").glob("*/*.npz")}
     assert described == set(range(8)) - set(unseen) and len(unseen) == 2
     config = json.loads((work / "matcher" / "config.json").read_text())
-    assert config["batcher_options"]["leave_out"] == unseen and config["steps"] == 30
+    assert config["batcher_options"]["leave_out"] == unseen and config["steps"] == 6

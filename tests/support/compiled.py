@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 
 # Compute capability, and bytes of shared memory that a program may have: least and most of the GPUs in use.
 GPUS = {"T4": (75, 65_536), "RTX 4090": (89, 101_376), "H200": (90, 232_448)}
@@ -36,18 +37,19 @@ triton.runtime.driver.set_active(Driver())
 JITFunction.run = compile_only
 compiled_names = set()
 """
+_END = "\nprint(*compiled_names)\ncompiled_names.clear()\n"
 
 
-def compile_kernels(code: str, gpu: str, cache: str) -> set[str]:
-    """Run ``code``, whose launches of kernels compile them and compute nothing, for a GPU of `GPUS`; returns their names."""
+def compile_kernels(codes: Iterable[str], gpu: str, cache: str) -> list[set[str]]:
+    """Run ``codes``, whose launches of kernels compile them and compute nothing, for a GPU of `GPUS`; returns their names."""
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     arguments = [str(number) for number in GPUS[gpu]]
     done = subprocess.run(
-        [sys.executable, "-c", f"{_BEGIN}{code}\nprint(*compiled_names)", *arguments],
+        [sys.executable, "-c", "".join([_BEGIN, *(code + _END for code in codes)]), *arguments],
         env={**environment, "TRITON_CACHE_DIR": cache},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    return set(done.stdout.split())
+    return [set(line.split()) for line in done.stdout.splitlines()]

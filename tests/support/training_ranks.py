@@ -13,7 +13,7 @@ from support import training_data
 
 RECIPES = ("hardnet", "doap", "sosnet", "hynet", "sdgmnet", "distill", "metric-cub", "simclr")
 UNDIVIDED = "hardnet"  # of those that learn from photos
-STEPS, PHOTOS = 10, 8
+STEPS, PHOTOS = 5, 8
 CHANGES = {"steps": STEPS, "batch": 16, "checkpoint_every": STEPS, "validate_every": STEPS, "log_every": 1, "watch": 2}
 
 

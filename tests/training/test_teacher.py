@@ -106,7 +106,7 @@ def test_a_step_compiles_without_a_break(teacher_file):
     """As one graph each, which a recorded step needs; of code that is made of it there are tests of the losses."""
     compiled, plain = (made(teacher_file)[0] for _ in range(2))
     for part in ("_patches", "_objective"):
-        setattr(compiled, part, torch.compile(getattr(compiled, part), backend="aot_eager", fullgraph=True))
+        setattr(compiled, part, torch.compile(getattr(compiled, part), backend="eager", fullgraph=True))
     for step in (compiled, plain):
         step.run()
     torch.testing.assert_close(compiled.losses["total"], plain.losses["total"])

@@ -3,6 +3,7 @@
 Charts are drawn in stand-in colors that become those of ``page.css``: they are light or dark with the page.
 """
 
+import functools
 import io
 import itertools
 import math
@@ -19,7 +20,7 @@ from patchprint.common.errors import require
 COLORS = 8  # of the palette in page.css
 INK, GRID = "#010001", "#010002"  # stand-ins
 LONG = 300  # points, above which a line is drawn as its mean over so many stretches, before a faint line of all points
-_SALT = itertools.count()
+_NUMBERS = itertools.count()
 _CSS = Path(__file__).with_name("assets") / "page.css"
 _STYLE = {
     "svg.fonttype": "none",
@@ -89,16 +90,16 @@ class Drawing:
         """Draw into a matplotlib figure; the colors are `series_color`, ``INK`` and ``GRID``."""
         raise NotImplementedError
 
-    def svg(self, salt: str = "") -> str:
-        """Return the SVG element of a page.
+    def svg(self) -> str:
+        """Return the SVG element of a page, with other identifiers than all others have."""
+        return re.sub(r'( id="|href="#|url\(#)', rf"\1d{next(_NUMBERS)}-", self._element)
 
-        Args:
-            salt: of the identifiers inside; drawings of one page need different ones, as they have by default. With a fixed
-                salt the same drawing is the same text.
-        """
+    @functools.cached_property
+    def _element(self) -> str:
+        """The same for the same drawing."""
         matplotlib, figures = (require(name, extra="images") for name in ("matplotlib", "matplotlib.figure"))
         buffer = io.StringIO()
-        with matplotlib.rc_context(_STYLE | {"svg.hashsalt": salt or f"patchprint-{next(_SALT)}"}):
+        with matplotlib.rc_context(_STYLE | {"svg.hashsalt": "patchprint"}):
             figure = figures.Figure(figsize=self.size, layout="constrained", facecolor="none")
             self.draw(figure)
             figure.savefig(buffer, format="svg", metadata={"Date": None})
@@ -112,7 +113,7 @@ class Drawing:
 
     def file(self) -> str:
         """Return the text of an SVG file, light or dark with the program that shows it; the same for the same drawing."""
-        element = self.svg("patchprint")
+        element = self._element
         names = set(re.findall(r"var\(--([\w-]+)\)", element))
         palette = re.findall(r"--([\w-]+): light-dark\((#\w+), (#\w+)\)", _CSS.read_text("utf-8"))
         light, dark = ("".join(f"--{each[0]}:{each[k]};" for each in palette if each[0] in names) for k in (1, 2))

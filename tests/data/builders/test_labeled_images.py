@@ -4,11 +4,9 @@ import json
 import multiprocessing
 import os
 import re
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
 import torch
@@ -244,19 +242,6 @@ def test_the_shared_sets_have_the_published_split(
     training, testing = set(label[part != TEST].tolist()), set(label[part == TEST].tolist())
     assert (listing.classes[max(training)], listing.classes[min(testing)]) == (last_train, first_test)
     assert len(training) == len(testing) and max(training) < min(testing)
-
-
-@pytest.mark.slow
-def test_the_shared_cifar_has_all_classes_in_each_part(shared: Callable[[str], Path], tmp_path: Path) -> None:
-    archive = shared("metric/cifar10-small.zip")
-    build(archive, tmp_path / "out")
-    store = ImageStore.open(tmp_path / "out")
-    for part, views in (("train", 2400), ("val", 600), ("test", 600)):
-        assert classes_of(store, part) == CIFAR_CLASSES and store.split(part).num_views.tolist() == [views] * 10
-    with zipfile.ZipFile(archive) as bundle:
-        data = bundle.read(store.names[123])
-    whole = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
-    assert np.array_equal(store.images[123].transpose(1, 2, 0), whole)
 
 
 WHERE = Path("set.zip")
