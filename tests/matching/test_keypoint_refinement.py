@@ -1,5 +1,6 @@
 """Keypoints that were found beside their places are moved to where the pixels agree."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -9,9 +10,11 @@ import torch
 cv2 = pytest.importorskip("cv2")
 pytest.importorskip("skimage.data")
 
-from patchprint.common.types import Keypoints  # noqa: E402
+from patchprint.common.errors import UserError  # noqa: E402
+from patchprint.common.types import Features, Keypoints, ModelId  # noqa: E402
 from patchprint.data.builders import bundled_images  # noqa: E402
 from patchprint.detectors import detect  # noqa: E402
+from patchprint.matching import MatchSettings, match_and_verify  # noqa: E402
 from patchprint.matching.keypoint_refinement import RefineSettings, refine  # noqa: E402
 from patchprint.ops.geometry import transport  # noqa: E402
 
@@ -59,3 +62,47 @@ def test_a_view_of_something_else_keeps_its_place() -> None:
     )
     assert aligned.float().mean() < 0.05
     assert torch.equal(xy[~aligned], both.xy[~aligned])
+
+
+def features_of(image: np.ndarray, keypoints: Keypoints) -> Features:
+    generator = torch.Generator().manual_seed(len(keypoints))
+    descriptors = torch.nn.functional.normalize(torch.randn(len(keypoints), 8, generator=generator))
+    return Features(keypoints, descriptors, image.shape[::-1], None, ModelId("made up"))
+
+
+def test_refined_matches_give_a_better_geometry() -> None:
+    images, first, second = warped_pair()
+    generator = torch.Generator().manual_seed(0)
+    error = torch.randn(len(second), 2, generator=generator)
+    wrong = Keypoints(second.xy + error, second.scale, second.angle)
+    a, b = features_of(images[0], first), features_of(images[1], wrong)
+    b = dataclasses.replace(b, descriptors=a.descriptors)
+    settings = MatchSettings(matcher="mutual", geometry="homography")
+    plain, refined = (
+        match_and_verify(a, b, dataclasses.replace(settings, refine=refine), images=images) for refine in (False, True)
+    )
+    assert plain.refined is None and refined.refined is not None
+    assert torch.equal(plain.indices, refined.indices)
+    points_a, points_b = refined.points(a, b, inliers_only=True)
+    assert torch.equal(points_a, first.xy[refined.indices[refined.inliers, 0]])
+    assert torch.equal(points_b, refined.refined[refined.inliers])
+    off = [(each.points(a, b)[1] - second.xy[each.indices[:, 1]]).norm(dim=1).median() for each in (plain, refined)]
+    assert off[1] < 0.25 * off[0]
+    assert refined.num_inliers >= plain.num_inliers
+
+
+def test_pixels_of_other_images_are_refused() -> None:
+    images, first, second = warped_pair()
+    a, b = features_of(images[0], first), features_of(images[1], second)
+    settings = MatchSettings(matcher="mutual", refine=True)
+    with pytest.raises(UserError, match="pixels of both images"):
+        match_and_verify(a, b, settings)
+    with pytest.raises(UserError, match="features are of"):
+        match_and_verify(a, b, settings, images=[images[0], images[1][:100]])
+
+
+def test_no_matches_need_no_refinement() -> None:
+    images, first, second = warped_pair()
+    a, b = features_of(images[0], first[:0]), features_of(images[1], second)
+    found = match_and_verify(a, b, MatchSettings(matcher="mutual", refine=True), images=images)
+    assert len(found) == 0 and len(found.points(a, b)[1]) == 0

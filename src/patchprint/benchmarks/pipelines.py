@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -39,7 +39,13 @@ from patchprint.features.model import LOWE_RATIO, Model, ModelBase
 from patchprint.interop import strecha
 from patchprint.interop.images import list_images, read_gray
 from patchprint.interop.sequences import find_sequences
-from patchprint.matching.matchers import DEFAULT_MATCHER, create_matcher, match, matchers_with_ratio, summary
+from patchprint.matching.matchers import (
+    DEFAULT_MATCHER,
+    MatchSettings,
+    match_and_verify,
+    matchers_with_ratio,
+    summary,
+)
 from patchprint.matching.two_view_geometry import estimate_geometry, estimate_pose
 from patchprint.metrics.geometry import corner_error, error_auc, pose_error
 from patchprint.networks.engines import AUTO
@@ -61,6 +67,8 @@ class Settings(SequenceSettings):
     matcher: str = DEFAULT_MATCHER
     # Threshold of the ratio test of a model of patchprint; its own if not given.
     ratio: float | None = None
+    # Align the pixels around matched keypoints of a model of patchprint, as patchprint match --refine.
+    refine: bool = False
     # Largest error in pixels of a right match.
     px: float = 3.0
 
@@ -70,7 +78,7 @@ class Pipelines(Benchmark):
 
     settings = Settings
     # Keypoints are found and described once for all rules of matching; matches are kept under the name of theirs.
-    scoring = frozenset({"px", "sequences", "matcher", "ratio"})
+    scoring = frozenset({"px", "sequences", "matcher", "ratio", "refine"})
     lower_is_better = frozenset({"CPU ms an image", "CPU ms a pair"})
 
     def load(self, model: Any, device: str = "cpu", engine: str = AUTO) -> ModelBase:
@@ -96,7 +104,10 @@ class Pipelines(Benchmark):
             for (first, second), truth in scene.pairs.items():
                 if first in found and second in found:
                     name = f"{scene.name}/{first}-{second}"
-                    matches, spent = _matches_of(run, pipeline, name, found[first][0], found[second][0])
+                    of_pair = (found[first][0], found[second][0])
+                    matches, spent = _matches_of(
+                        run, pipeline, name, *of_pair, [scene.paths[first], scene.paths[second]]
+                    )
                     scores = score_pair(found[first][0], found[second][0], matches, truth, settings.px)
                     here[name] = {**scores, **spent}
             if here and truth is not None:
@@ -183,18 +194,21 @@ class _Ours:
             spread=settings.spread,
             upright=settings.upright,
         )
-        self._match = create_matcher(settings.matcher, ratio=settings.ratio)
+        self._match = MatchSettings(
+            matcher=settings.matcher, ratio=settings.ratio, geometry="none", refine=settings.refine
+        )
         spread = "spread" if settings.spread else "strongest"
         self.finds = f"{settings.detector}, {spread}{', upright' * settings.upright}; {model.info.name}"
         ratio = settings.ratio or model.ratio or LOWE_RATIO
         tests_ratio = settings.matcher in matchers_with_ratio()
         self.matches = summary(settings.matcher) + (f", ratio {ratio:g}" if tests_ratio else "")
+        self.matches += ", refined" * settings.refine
 
     def extract(self, image: np.ndarray, max_keypoints: int) -> Features:
         return extract(image, self.model, settings=self._detect, max_keypoints=max_keypoints)
 
-    def match(self, a: Features, b: Features) -> Matches:
-        return match(a, b, self._match)
+    def match(self, a: Features, b: Features, images: Sequence[np.ndarray]) -> Matches:
+        return match_and_verify(a, b, self._match, images=images)
 
 
 def score_pair(a: Features, b: Features, matches: Matches, truth: Truth, px: float) -> dict[str, Any]:
@@ -233,17 +247,23 @@ def _features_of(
 
 
 def _matches_of(
-    run: Run, pipeline: Peer | _Ours, name: str, a: Features, b: Features
+    run: Run, pipeline: Peer | _Ours, name: str, a: Features, b: Features, paths: Sequence[Path]
 ) -> tuple[Matches, dict[str, float]]:
     """Return the matches of a pair, with the time they took."""
 
     def compute() -> dict[str, np.ndarray]:
-        matches, spent = _timed(lambda: pipeline.match(a, b))
-        return {"indices": matches.indices.numpy(), "distance": matches.distance.numpy(), **spent}
+        if isinstance(pipeline, Peer):
+            matches, spent = _timed(lambda: pipeline.match(a, b))
+        else:
+            images = [pipeline.read(path) for path in paths]
+            matches, spent = _timed(lambda: pipeline.match(a, b, images))
+        kept = {name: getattr(matches, name) for name in ("indices", "distance", "refined")}
+        return {**{name: value.numpy() for name, value in kept.items() if value is not None}, **spent}
 
     arrays = run.predictions(f"matches {name}, {pipeline.matches}", compute)
     indices, distance = (torch.from_numpy(arrays[part]) for part in ("indices", "distance"))
-    return Matches(indices, distance), _milliseconds(arrays)
+    refined = torch.from_numpy(arrays["refined"]) if "refined" in arrays else None
+    return Matches(indices, distance, refined=refined), _milliseconds(arrays)
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, dict[str, np.ndarray]]:

@@ -18,9 +18,19 @@ from patchprint.matching.matchers import MatchSettings, match_and_verify, matche
 from patchprint.storage.match_formats import as_json, check_outputs, relative_names, write_matches
 
 LARGE = 50_000_000  # pixels that take a minute or more to search
-_OF_TWO = ("--model", "--detector", "--max-keypoints", "--max-size", "--masks", "--upright", "--no-spread", "--exif")
+_OF_TWO = (
+    "--model",
+    "--detector",
+    "--max-keypoints",
+    "--max-size",
+    "--masks",
+    "--upright",
+    "--no-spread",
+    "--exif",
+    "--refine",
+)
 _OF_MANY = ("--pairs", "--neighbors", "--address", "--progress")
-_SWITCHES = ("--upright", "--no-spread", "--exif", "--force", "--json", "-h", "--help")
+_SWITCHES = ("--upright", "--no-spread", "--exif", "--refine", "--force", "--json", "-h", "--help")
 
 
 def select(arguments: Sequence[str]) -> Callable[..., int]:
@@ -83,14 +93,12 @@ def main(
     if masks is not None and not any(masked):
         raise UserError(f"{masks} holds no mask of {a.name} or {b.name}; expected for example {a.name}.png")
     there = model.device
-    first = describe_found(
-        replace(find_keypoints(images.pop(0), describe, mask=masked[0], device=there), path=a), model
-    )
-    second = describe_found(
-        replace(find_keypoints(images.pop(0), describe, mask=masked[1], device=there), path=b), model
+    first, second = (
+        describe_found(replace(find_keypoints(image, describe, mask=mask, device=there), path=path), model)
+        for image, mask, path in zip(images, masked, (a, b), strict=True)
     )
     say_ratio(matching, first)
-    matches = match_and_verify(first, second, matching, device=device)
+    matches = match_and_verify(first, second, matching, images=images, device=device)
     seconds = round(time.monotonic() - started, 3)
     inliers = (
         "" if matches.model is None else f", {matches.num_inliers} of them agree with one geometry ({matches.geometry})"

@@ -297,7 +297,8 @@ class Matches:
         indices (M, 2) int64 into the keypoints of a and b; distance (M,) float32, smaller is better;
         inliers (M,) bool or None before geometric verification; model (3, 3) float64, the homography or
         fundamental matrix that was estimated, or None; verdict: whether both images show the same place, None before
-        verification; score (M,) float32, how sure a matcher is of each match, larger is better, or None.
+        verification; score (M,) float32, how sure a matcher is of each match, larger is better, or None; refined (M, 2)
+        float32, where the keypoints of b lie once their pixels are aligned with those of a, or None: where they were found.
     """
 
     indices: Tensor
@@ -307,6 +308,7 @@ class Matches:
     geometry: str | None = None
     verdict: Verdict | None = None
     score: Tensor | None = None
+    refined: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -323,20 +325,20 @@ class Matches:
     def points(
         self, a: Features | Keypoints, b: Features | Keypoints, inliers_only: bool = False
     ) -> tuple[Tensor, Tensor]:
-        """Positions of the matched keypoints in both images; ``a`` and ``b`` are the features that were matched.
+        """Positions of the matched keypoints in both images, in b ``refined`` ones; ``a`` and ``b`` were matched.
 
         Shape:
             -> (M, 2) and (M, 2) pixels; with ``inliers_only`` (needs verification) the rows that agree with the geometry.
         """
-        indices = self.indices
+        indices, refined = self.indices, self.refined
         if inliers_only:
             if self.inliers is None:
                 raise UserError("matches without inliers; call patchprint.verify first")
-            indices = indices[self.inliers]
+            indices, refined = indices[self.inliers], None if refined is None else refined[self.inliers]
         if len(indices) and ((indices < 0) | (indices >= torch.tensor([len(a), len(b)], device=indices.device))).any():
             raise UserError(f"these matches are not of {a!r} and {b!r}; give the features that were matched")
         xy_a, xy_b = (each.xy if isinstance(each, Keypoints) else each.keypoints.xy for each in (a, b))
-        return xy_a[indices[:, 0]], xy_b[indices[:, 1]]
+        return xy_a[indices[:, 0]], xy_b[indices[:, 1]] if refined is None else refined
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Refine where keypoints lie: all views of a 3D point are aligned with one of them by their pixels.
+"""Refine where keypoints lie: views of one point, of a match or of a 3D model, are aligned with one of them by their pixels.
 
 A detector finds the same blob up to a part of its size away from view to view, and a descriptor that tolerates much matches
 such keypoints too. The pixels say more: each view is moved, turned, scaled and stretched until its patch agrees with that of
@@ -8,7 +8,8 @@ then keep their places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from patchprint.common.types import Keypoints
-from patchprint.interop import colmap_sfm
+from patchprint.common.errors import UserError
+from patchprint.common.types import Features, Keypoints, Matches
 from patchprint.interop.images import read_gray
 from patchprint.ops.sampling import ImagePyramids, sample_patches
 
@@ -28,7 +29,7 @@ SIZE = 21  # pixels a side of a patch
 
 @dataclass(frozen=True, kw_only=True)
 class RefineSettings:
-    """How the views of a track are aligned."""
+    """How views of one point are aligned."""
 
     # Half the side of the patch that is aligned, in sigma.
     radius: float = 4.0
@@ -40,6 +41,34 @@ class RefineSettings:
     most_px: float = 1.0
     # Farthest that an observation then lies from its point, in pixels; others are dropped from the model.
     most_error: float = 2.0
+
+
+OF_MATCHES = RefineSettings(most_px=3.0)
+
+
+def refine_matches(
+    a: Features, b: Features, matches: Matches, images: Sequence[np.ndarray], settings: RefineSettings = OF_MATCHES
+) -> Matches:
+    """Move the keypoints of b to where their pixels agree with those of a; matches whose pixels do not agree stay.
+
+    Args:
+        matches: of a and b, before `verify`, whose geometry then comes from the places in ``refined``.
+        images: gray pixels (H, W) uint8 of both images, in which the keypoints lie.
+
+    Returns:
+        The same matches with ``refined``.
+
+    Raises:
+        UserError: for pixels of another size than those of the features.
+    """
+    for features, pixels in zip((a, b), images, strict=True):
+        if pixels.shape[::-1] != tuple(features.image_size):
+            raise UserError(f"an image has the shape {pixels.shape}, its features are of {features.image_size} pixels")
+    rows = matches.indices.cpu()
+    views = Keypoints.concatenate([each.keypoints[column] for each, column in zip((a, b), rows.T, strict=True)])
+    image = torch.arange(2).repeat_interleave(len(rows))
+    xy, _ = refine(images.__getitem__, image, views, torch.arange(len(rows)).repeat(2), settings)
+    return dataclasses.replace(matches, refined=xy[len(rows) :])
 
 
 def refine_model(
@@ -59,6 +88,8 @@ def refine_model(
     Returns:
         The part of the observations that were aligned with a reference.
     """
+    from patchprint.interop import colmap_sfm  # which two images do not need
+
     settings = settings or RefineSettings()
     image, index, point = colmap_sfm.observations(model)
     ids, place = np.unique(image, return_inverse=True)

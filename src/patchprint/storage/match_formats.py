@@ -19,7 +19,7 @@ from patchprint.features import draw_matches
 
 Pair = tuple[str, str]
 COLUMNS = ("image_a", "image_b", "index_a", "index_b", "x_a", "y_a", "x_b", "y_b", "distance", "inlier")
-_ARRAYS = ("indices", "distance", "inliers", "geometry", "verdict", "probability", "model", "score")
+_ARRAYS = ("indices", "distance", "inliers", "geometry", "verdict", "probability", "model", "score", "refined")
 DECIMALS = 4  # of coordinates and distances in text, far below the precision of a detector
 
 
@@ -147,6 +147,7 @@ def _to_arrays(a: Keypoints, b: Keypoints, found: Matches) -> dict[str, np.ndarr
         "probability": None if verdict is None else verdict.probability,
         "model": found.model,
         "score": found.score,
+        "refined": found.refined,
     }
     return {name: np.asarray(value) for name, value in arrays.items() if value is not None}
 
@@ -158,9 +159,11 @@ def _from_arrays(values: Mapping[str, np.ndarray], number: int) -> Matches:
         # Folders of earlier versions say "different" where nothing was found.
         answer: Answer = "same" if str(own["verdict"]) == "same" else "unsure"
         verdict = Verdict(answer, float(own["probability"]))
-    inliers, model, score = (torch.from_numpy(own[n]) if n in own else None for n in ("inliers", "model", "score"))
+    inliers, model, score, refined = (
+        torch.from_numpy(own[name]) if name in own else None for name in ("inliers", "model", "score", "refined")
+    )
     indices, distance = torch.from_numpy(own["indices"]), torch.from_numpy(own["distance"])
-    return Matches(indices, distance, inliers, model, geometry or None, verdict, score)
+    return Matches(indices, distance, inliers, model, geometry or None, verdict, score, refined)
 
 
 def _write_npz(matched: MatchedImages, out: Path) -> None:

@@ -148,7 +148,8 @@ class MatchSession:
             self._pixels(image, settings.exif)
         known = (None, None) if like is None else (like.a.keypoints, like.b.keypoints)
         a, b = (self._describe(*each, settings, model) for each in zip(question.images, known, strict=True))
-        matches = match_and_verify(a, b, question.matching, device=self._device)
+        images = [self._pixels(image, settings.exif) for image in question.images]
+        matches = match_and_verify(a, b, question.matching, images=images, device=self._device)
         return _Pair(model, a, b, matches, round(time.monotonic() - started, 3))
 
     def _model(self, name: str) -> Model:

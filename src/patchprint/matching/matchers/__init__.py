@@ -10,10 +10,11 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
+import numpy as np
 import torch
 
 from patchprint.common.devices import choose_device
@@ -164,6 +165,8 @@ class MatchSettings:
     ratio: float | None = None
     # What inliers must agree with: auto (chosen by GRIC), homography, fundamental, or none (no verification).
     geometry: Geometry = "auto"
+    # Align the pixels around matched keypoints, which places them several times as exactly.
+    refine: bool = False
 
     def __post_init__(self) -> None:
         create_matcher(self.matcher, ratio=self.ratio)
@@ -216,11 +219,27 @@ def match(
 
 
 def match_and_verify(
-    a: Features, b: Features, settings: MatchSettings | None = None, *, device: str | torch.device = "cpu"
+    a: Features,
+    b: Features,
+    settings: MatchSettings | None = None,
+    *,
+    images: Sequence[np.ndarray] | None = None,
+    device: str | torch.device = "cpu",
 ) -> Matches:
-    """Match the features of two images, and verify the matches unless the geometry is "none"."""
+    """Match the features of two images, and verify the matches unless the geometry is "none".
+
+    Args:
+        images: gray pixels (H, W) uint8 of both images, which ``settings.refine`` needs.
+        device: where distances are computed.
+    """
     settings = settings or MatchSettings()
     found = match(a, b, settings.matcher, ratio=settings.ratio, device=device)
+    if settings.refine:
+        if images is None:
+            raise UserError("refining matches needs the pixels of both images; give match_and_verify its images")
+        from patchprint.matching.keypoint_refinement import refine_matches
+
+        found = refine_matches(a, b, found, images)
     return found if settings.geometry == "none" else verify(a, b, found, geometry=settings.geometry)
 
 
