@@ -362,6 +362,23 @@ RULES = ("mutual", "mutual+ratio", "fginn")  # of matching
 MATCH_RULES = ("mutual", "mutual, ratio 0.8", "mutual, calibrated ratio")
 
 
+def _refined(results: Path) -> str:
+    """Pipelines of ours with matches refined by their pixels, and without."""
+    rows = []
+    for path in sorted((results / "experiments/refined").glob("*.json"), reverse=True):
+        result = _read(path)
+        settings, scores = result["settings"], result["scores"]
+        areas = " / ".join(f"{value:.3f}" for value in list(scores["auc"].values())[:3])
+        rows.append([
+            path.name.partition("-")[0].capitalize().replace("Eth", "ETH"), settings["detector"], settings["matcher"],
+            "yes" if settings["refine"] else "no", f"{scores['right']:.1f}", f"{scores['precision']:.3f}", areas,
+            f"{scores['cpu_ms_per_pair']:.0f}",
+        ])  # fmt: skip
+    header = ["images", "detector", "matcher", "refined", "right matches", "precision",
+              "AUC, 3 / 5 / 10 px or 1 / 5 / 10 deg", "CPU ms a pair"]  # fmt: skip
+    return Table(header, rows, "Means of 30 and 83 pairs: results/experiments/refined/.").to_markdown(False)
+
+
 def _pipelines(data: str, judged_by: str, limits: Sequence[str], caption: str) -> Listing:
     """Every pipeline that was run on ``data``, best first by the area under the curve up to ``judged_by``."""
 
@@ -725,6 +742,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
         "Sparse models of two scenes, by model and ratio test: results/eth/.",
         _eth,
     ),
+    "refined": _refined,
     "pipelines": _pipelines(
         "oxford", "5 px", ("3 px", "5 px", "10 px"), "Means of 30 pairs of the six Oxford sequences"
     ),

@@ -30,7 +30,7 @@ _OF_TWO = (
     "--refine",
 )
 _OF_MANY = ("--pairs", "--neighbors", "--address", "--progress")
-_SWITCHES = ("--upright", "--no-spread", "--exif", "--refine", "--force", "--json", "-h", "--help")
+_SWITCHES = ("--upright", "--no-spread", "--exif", "--no-refine", "--force", "--json", "-h", "--help")
 
 
 def select(arguments: Sequence[str]) -> Callable[..., int]:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from patchprint.common.errors import UserError
 from patchprint.common.types import Features, Keypoints, Matches
-from patchprint.interop.images import read_gray
+from patchprint.interop.images import ImageLike, read_gray
 from patchprint.ops.sampling import ImagePyramids, sample_patches
 
 CHUNK = 4096
@@ -47,13 +47,13 @@ OF_MATCHES = RefineSettings(most_px=3.0)
 
 
 def refine_matches(
-    a: Features, b: Features, matches: Matches, images: Sequence[np.ndarray], settings: RefineSettings = OF_MATCHES
+    a: Features, b: Features, matches: Matches, images: Sequence[ImageLike], settings: RefineSettings = OF_MATCHES
 ) -> Matches:
     """Move the keypoints of b to where their pixels agree with those of a; matches whose pixels do not agree stay.
 
     Args:
         matches: of a and b, before `verify`, whose geometry then comes from the places in ``refined``.
-        images: gray pixels (H, W) uint8 of both images, in which the keypoints lie.
+        images: both images, files or pixels, in which the keypoints lie.
 
     Returns:
         The same matches with ``refined``.
@@ -61,13 +61,14 @@ def refine_matches(
     Raises:
         UserError: for pixels of another size than those of the features.
     """
-    for features, pixels in zip((a, b), images, strict=True):
+    grays = [read_gray(image) for image in images]
+    for features, pixels in zip((a, b), grays, strict=True):
         if pixels.shape[::-1] != tuple(features.image_size):
             raise UserError(f"an image has the shape {pixels.shape}, its features are of {features.image_size} pixels")
     rows = matches.indices.cpu()
     views = Keypoints.concatenate([each.keypoints[column] for each, column in zip((a, b), rows.T, strict=True)])
     image = torch.arange(2).repeat_interleave(len(rows))
-    xy, _ = refine(images.__getitem__, image, views, torch.arange(len(rows)).repeat(2), settings)
+    xy, _ = refine(grays.__getitem__, image, views, torch.arange(len(rows)).repeat(2), settings)
     return dataclasses.replace(matches, refined=xy[len(rows) :])
 
 

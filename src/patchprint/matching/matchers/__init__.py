@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
-import numpy as np
 import torch
 
 from patchprint.common.devices import choose_device
@@ -22,6 +21,7 @@ from patchprint.common.errors import UserError
 from patchprint.common.registry import Registry, option_names
 from patchprint.common.types import Features, Matches
 from patchprint.features.model import LOWE_RATIO
+from patchprint.interop.images import ImageLike
 from patchprint.matching.two_view_geometry import verify
 from patchprint.ops.distances import nearest, nearest_both_ways, nearest_inconsistent
 
@@ -165,8 +165,8 @@ class MatchSettings:
     ratio: float | None = None
     # What inliers must agree with: auto (chosen by GRIC), homography, fundamental, or none (no verification).
     geometry: Geometry = "auto"
-    # Align the pixels around matched keypoints, which places them several times as exactly.
-    refine: bool = False
+    # Align the pixels around matched keypoints, which places them several times as exactly; where images are at hand.
+    refine: bool = True
 
     def __post_init__(self) -> None:
         create_matcher(self.matcher, ratio=self.ratio)
@@ -223,20 +223,18 @@ def match_and_verify(
     b: Features,
     settings: MatchSettings | None = None,
     *,
-    images: Sequence[np.ndarray] | None = None,
+    images: Sequence[ImageLike] | None = None,
     device: str | torch.device = "cpu",
 ) -> Matches:
     """Match the features of two images, and verify the matches unless the geometry is "none".
 
     Args:
-        images: gray pixels (H, W) uint8 of both images, which ``settings.refine`` needs.
+        images: both images, files or pixels, for ``settings.refine``; without them keypoints stay in their places.
         device: where distances are computed.
     """
     settings = settings or MatchSettings()
     found = match(a, b, settings.matcher, ratio=settings.ratio, device=device)
-    if settings.refine:
-        if images is None:
-            raise UserError("refining matches needs the pixels of both images; give match_and_verify its images")
+    if settings.refine and images is not None:
         from patchprint.matching.keypoint_refinement import refine_matches
 
         found = refine_matches(a, b, found, images)
