@@ -74,8 +74,8 @@ def test_rules_of_matching_share_features(sequences: Path, tmp_path: Path) -> No
     )
     assert (cache.hits, cache.misses) == (5, 5 + 3 + 3)
     assert both["matches"] < one["matches"]
-    assert both["pipeline"]["matches"] == "mutual nearest neighbors that pass the ratio test, ratio 0.8, refined"
-    assert one["pipeline"]["matches"] == "mutual nearest neighbors, refined"
+    assert both["pipeline"]["matches"] == "mutual nearest neighbors that pass the ratio test, ratio 0.8"
+    assert one["pipeline"]["matches"] == "mutual nearest neighbors"
     with pytest.raises(ValueError, match="a ratio belongs to the matchers"):
         scores_of("pipelines", "rootsift", sequences, matcher="mutual", ratio=0.8)
 

@@ -95,7 +95,8 @@ def test_pixels_of_other_images_are_refused() -> None:
     images, first, second = warped_pair()
     a, b = features_of(images[0], first), features_of(images[1], second)
     settings = MatchSettings(matcher="mutual", refine=True)
-    assert match_and_verify(a, b, settings).refined is None
+    with pytest.raises(UserError, match="pixels of both images"):
+        match_and_verify(a, b, settings)
     with pytest.raises(UserError, match="features are of"):
         match_and_verify(a, b, settings, images=[images[0], images[1][:100]])
 

@@ -67,8 +67,8 @@ class Settings(SequenceSettings):
     matcher: str = DEFAULT_MATCHER
     # Threshold of the ratio test of a model of patchprint; its own if not given.
     ratio: float | None = None
-    # Align the pixels around matched keypoints of a model of patchprint, as patchprint match does.
-    refine: bool = True
+    # Align the pixels around matched keypoints of a model of patchprint, as patchprint match --refine.
+    refine: bool = False
     # Largest error in pixels of a right match.
     px: float = 3.0
 

@@ -30,7 +30,7 @@ _OF_TWO = (
     "--refine",
 )
 _OF_MANY = ("--pairs", "--neighbors", "--address", "--progress")
-_SWITCHES = ("--upright", "--no-spread", "--exif", "--no-refine", "--force", "--json", "-h", "--help")
+_SWITCHES = ("--upright", "--no-spread", "--exif", "--refine", "--force", "--json", "-h", "--help")
 
 
 def select(arguments: Sequence[str]) -> Callable[..., int]:
@@ -93,10 +93,8 @@ def main(
     if masks is not None and not any(masked):
         raise UserError(f"{masks} holds no mask of {a.name} or {b.name}; expected for example {a.name}.png")
     there = model.device
-    first, second = (
-        describe_found(replace(find_keypoints(image, describe, mask=mask, device=there), path=path), model)
-        for image, mask, path in zip(images, masked, (a, b), strict=True)
-    )
+    first = describe_found(replace(find_keypoints(images[0], describe, mask=masked[0], device=there), path=a), model)
+    second = describe_found(replace(find_keypoints(images[1], describe, mask=masked[1], device=there), path=b), model)
     say_ratio(matching, first)
     matches = match_and_verify(first, second, matching, images=images, device=device)
     seconds = round(time.monotonic() - started, 3)

@@ -165,8 +165,8 @@ class MatchSettings:
     ratio: float | None = None
     # What inliers must agree with: auto (chosen by GRIC), homography, fundamental, or none (no verification).
     geometry: Geometry = "auto"
-    # Align the pixels around matched keypoints, which places them several times as exactly; where images are at hand.
-    refine: bool = True
+    # Align the pixels around matched keypoints, which places them several times as exactly.
+    refine: bool = False
 
     def __post_init__(self) -> None:
         create_matcher(self.matcher, ratio=self.ratio)
@@ -229,12 +229,14 @@ def match_and_verify(
     """Match the features of two images, and verify the matches unless the geometry is "none".
 
     Args:
-        images: both images, files or pixels, for ``settings.refine``; without them keypoints stay in their places.
+        images: both images, files or pixels, which ``settings.refine`` needs.
         device: where distances are computed.
     """
     settings = settings or MatchSettings()
     found = match(a, b, settings.matcher, ratio=settings.ratio, device=device)
-    if settings.refine and images is not None:
+    if settings.refine:
+        if images is None:
+            raise UserError("refining matches needs the pixels of both images; give match_and_verify its images")
         from patchprint.matching.keypoint_refinement import refine_matches
 
         found = refine_matches(a, b, found, images)
