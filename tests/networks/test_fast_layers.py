@@ -34,7 +34,7 @@ def test_swapped_convolutions_give_the_same_outputs_gradients_and_state(name):
         return networks.create(name, width=2, dropout=0.0).to(memory_format=torch.channels_last)
 
     def swap(network):
-        fast_layers.use_fast_convolutions(network)
+        fast_layers.use_fast_convolutions(network, kernels=True)
         kinds = {type(module) for module in network.modules()}
         assert {fast_layers.PaddedInputConv2d, fast_layers.WholeMapConv2d} <= kinds
 
@@ -43,6 +43,14 @@ def test_swapped_convolutions_give_the_same_outputs_gradients_and_state(name):
     assert torch.allclose(raw, fast_raw, atol=1e-3)
     for parameter, value in gradients.items():
         assert (value - fast_gradients[parameter]).norm() <= 1e-3 * value.norm() + 1e-4, parameter
+
+
+def test_without_triton_no_convolution_needs_its_kernels():
+    network = networks.create("hardnet")
+    fast_layers.use_fast_convolutions(network, kernels=False)
+    kinds = {type(module) for module in network.modules()}
+    assert fast_layers.PaddedInputConv2d in kinds
+    assert not {fast_layers.FirstConv2d, fast_layers.OwnGradientConv2d} & kinds
 
 
 @pytest.mark.parametrize("backbone", ["efficientnet-lite0", "resnet18-narrow"])
@@ -142,7 +150,7 @@ for name in ("hardnet", "hynet"):
         torch.manual_seed(0)
         network = networks.create(name, width=16, dropout=0.0).to(device, memory_format=torch.channels_last)
         if swap:
-            fast_layers.use_fast_convolutions(network)
+            fast_layers.use_fast_convolutions(network, kernels=True)
             kinds = {type(module) for module in network.modules()}
             assert {fast_layers.FirstConv2d, fast_layers.OwnGradientConv2d, fast_layers.WholeMapConv2d} <= kinds
         network.train()

@@ -93,10 +93,15 @@ def main(
     if masks is not None and not any(masked):
         raise UserError(f"{masks} holds no mask of {a.name} or {b.name}; expected for example {a.name}.png")
     there = model.device
-    first = describe_found(replace(find_keypoints(images[0], describe, mask=masked[0], device=there), path=a), model)
-    second = describe_found(replace(find_keypoints(images[1], describe, mask=masked[1], device=there), path=b), model)
+    pixels = tuple(images) if matching.refine else None
+    first = describe_found(
+        replace(find_keypoints(images.pop(0), describe, mask=masked[0], device=there), path=a), model
+    )
+    second = describe_found(
+        replace(find_keypoints(images.pop(0), describe, mask=masked[1], device=there), path=b), model
+    )
     say_ratio(matching, first)
-    matches = match_and_verify(first, second, matching, images=images, device=device)
+    matches = match_and_verify(first, second, matching, images=pixels, device=device)
     seconds = round(time.monotonic() - started, 3)
     inliers = (
         "" if matches.model is None else f", {matches.num_inliers} of them agree with one geometry ({matches.geometry})"

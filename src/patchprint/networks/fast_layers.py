@@ -2,8 +2,8 @@
 
 Measured on an H200 in bfloat16: the backward pass of the 8 x 8 convolution over an 8 x 8 map (1024 pairs) takes 0.57 ms, and
 next to nothing as a matrix product; a convolution of a single channel, and the gradient of the weights of one from 32 to 32
-channels, take a fraction by kernels of our own (`convolution_kernels`). With
-frozen batch norms folded, a step of EfficientNet-Lite0 (120 images of 128 pixels) takes 7.3 ms in place of 9.5.
+channels, take a fraction by kernels of our own (`convolution_kernels`). With frozen batch norms folded, a step of
+EfficientNet-Lite0 (120 images of 128 pixels) takes 7.3 ms in place of 9.5.
 """
 
 import itertools
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from patchprint.common.devices import supports_triton
 from patchprint.networks.backbones import SamePaddedConv2d
 from patchprint.networks.blocks import ViewBatchNorm2d
 from patchprint.networks.embedding import EmbeddingNetwork
@@ -101,8 +102,9 @@ def fuse(network: PatchNetwork) -> None:
             module.fuse()
         if isinstance(module, EmbeddingNetwork) and module.frozen_norm:
             fold_norms(module.backbone)
-    if next(network.parameters()).is_cuda:
-        use_fast_convolutions(network)
+    device = next(network.parameters()).device
+    if device.type == "cuda":
+        use_fast_convolutions(network, kernels=supports_triton(device))
 
 
 def fold_norms(backbone: nn.Module) -> None:
@@ -115,19 +117,19 @@ def fold_norms(backbone: nn.Module) -> None:
                 sequence[index].norm = (norm,)
 
 
-def use_fast_convolutions(network: PatchNetwork) -> None:
-    """Swap in `WholeMapConv2d`, `FirstConv2d` or `PaddedInputConv2d`, and `OwnGradientConv2d`."""
+def use_fast_convolutions(network: PatchNetwork, kernels: bool) -> None:
+    """Swap in `WholeMapConv2d` and `PaddedInputConv2d`; with ``kernels``, which need Triton, those that use them too."""
     for sequence in [module for module in network.modules() if isinstance(module, nn.Sequential)]:
         for index, layer in enumerate(sequence):
-            if type(layer) is nn.Conv2d and (kind := _fast_kind(layer)):
+            if type(layer) is nn.Conv2d and (kind := _fast_kind(layer, kernels)):
                 sequence[index] = _remade(layer, kind)
 
 
-def _fast_kind(layer: nn.Conv2d) -> type[nn.Conv2d] | None:
+def _fast_kind(layer: nn.Conv2d, kernels: bool) -> type[nn.Conv2d] | None:
     if layer.kernel_size in _WHOLE_MAPS and layer.padding == (0, 0):
         return WholeMapConv2d
     ordinary = layer.kernel_size == (3, 3) and layer.padding == layer.stride == layer.dilation == (1, 1)
-    of_kernels = ordinary and layer.out_channels in _FEW and layer.weight.dtype != torch.float64
+    of_kernels = kernels and ordinary and layer.out_channels in _FEW and layer.weight.dtype != torch.float64
     if layer.in_channels == 1:
         return FirstConv2d if of_kernels else PaddedInputConv2d
     return OwnGradientConv2d if of_kernels and layer.in_channels == layer.out_channels else None

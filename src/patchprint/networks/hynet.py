@@ -6,6 +6,7 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
+from patchprint.common.devices import supports_triton
 from patchprint.common.errors import UserError
 from patchprint.networks.blocks import (
     Fovea,
@@ -120,10 +121,11 @@ class HyNet(PatchNetwork):
 
     def fuse(self) -> None:
         """Compute convolution bias, FRN and TLU in one operation from now on, which is faster and equal up to rounding."""
-        width = len(cast(Tensor, self.layer2[0].bias))
-        if not self.layer7[1].weight.is_cuda:
+        bias = cast(Tensor, self.layer2[0].bias)
+        if not bias.is_cuda:
             self._fused = bias_frn_tlu
-        elif width & (width - 1) == 0:  # the kernel holds whole maps in registers, whose sizes are powers of two
+        # The kernel holds whole maps in registers, whose sizes are powers of two.
+        elif supports_triton(bias.device) and len(bias) & (len(bias) - 1) == 0:
             from patchprint.networks import frn_kernel
 
             self._fused = frn_kernel.bias_frn_tlu
